@@ -1,0 +1,1 @@
+"""The server: partition owners that fold the log into rows, and everything around them."""

@@ -1,0 +1,286 @@
+"""The fold: what one event makes of a message's row. Pure, and a function of the log's prefix alone.
+
+Whoever folds the same prefix computes the same row, which is what makes a crash, a takeover and a replay harmless.
+So nothing here may come from a clock, from chance, from the cache's extent or from who asks. `position` is compared
+with the row's `applied` because a row read from the store can be ahead of the event: the former owner wrote past
+its last commit. The rules are those of `schemas.lifecycle`; this module looks them up and works out the numbers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import NamedTuple
+
+from consumers.rows import At, Block, ConversationRow, MessageRow, Position, Transition
+from schemas.identity import bucket_of, time_of
+from schemas.lifecycle import (
+    CONVERSATION_TABLE,
+    GUARDS,
+    RANK,
+    RECEIPTS,
+    TABLE,
+    Kind,
+    Outcome,
+    Reason,
+    Rule,
+    State,
+    lowest,
+)
+from schemas.records import Event
+
+BLOCK_CHANGES_KEPT = 8
+"""Changes of one blocker-and-blocked pair that a row keeps: as many as can be asked about after a takeover."""
+
+_ID_AHEAD, _REJECTED, _EXPIRED, _BLOCKED = GUARDS.values()
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The limits that are part of the fold: every worker of a deployment must run with the same ones."""
+
+    id_ahead_ms_max: int = 5_000
+    """How far a message id's time may be ahead of its SEND's append time."""
+    recipients_max: int = 256
+    body_bytes_max: int = 256 * 1024
+    delivery_timeout_s: int = 7 * 24 * 3600
+    """For a SEND that does not say how long it may take."""
+    blocks_max: int = 1_000
+    """Block changes kept in one conversation."""
+
+
+class Folded(NamedTuple):
+    """What became of an event."""
+
+    outcome: str
+    reason: str
+    row: MessageRow | None
+    """The row after the event; None where there is none."""
+    transition: Transition | None
+    """What changed; None where nothing did."""
+
+
+def digest_of(event: Event) -> bytes:
+    """Return the 16 bytes by which two copies of a SEND are told to be the same.
+
+    User ids hold no control characters, so NUL keeps the parts apart.
+    """
+    head = "\0".join((event.actor, *event.recipients, "", event.content_type, ""))
+    return blake2b(head.encode() + event.body, digest_size=16, usedforsecurity=False).digest()
+
+
+def stamp_after(appended_at: int, stamp: int) -> int:
+    """Return the next stamp in µs of a row that stands at `stamp`, for an event appended at `appended_at` ms."""
+    return max(appended_at * 1000, stamp + 1)
+
+
+def fold(event: Event, row: MessageRow | None, conversation: ConversationRow, at: At, policy: Policy) -> Folded:
+    """Return what one SEND, receipt, CANCEL or EXPIRE makes of its message's row.
+
+    `row` is the message's row as known, None where the log has not shown it; `conversation` is asked only for a
+    first SEND. An event at or below `row.applied` changes nothing and is answered again.
+    """
+    kind = event.kind
+    if kind in RECEIPTS:
+        return _receipt(event, row, at)
+    if kind == Kind.SEND:
+        return _first_send(event, conversation, at, policy) if row is None else _send_again(event, row)
+    if kind == Kind.CANCEL:
+        return _cancel(event, row, at, policy)
+    return _expire(row, at)
+
+
+def _unchanged(rule: Rule, row: MessageRow | None) -> Folded:
+    return Folded(rule.outcome, rule.reason, row, None)
+
+
+def _receipt(event: Event, row: MessageRow | None, at: At) -> Folded:
+    if row is None:
+        return _unchanged(TABLE[State.PENDING][event.kind], None)
+    try:
+        index = row.recipients.index(event.actor)
+    except ValueError:
+        return Folded(Outcome.REFUSED, Reason.NOT_A_RECIPIENT, row, None)
+    rule = TABLE[row.receipts[index]][event.kind]
+    if rule.outcome != Outcome.APPLIED:
+        return _unchanged(rule, row)
+    if (at.generation, at.offset) <= row.applied:
+        # The row is ahead and this receipt did not move it, so it stood before its SEND and was refused then too.
+        return Folded(Outcome.REFUSED, Reason.UNKNOWN_MESSAGE, row, None)
+    receipts = (*row.receipts[:index], rule.after, *row.receipts[index + 1 :])
+    return _moved(row, receipts, rule.after, event.actor, at)
+
+
+def _moved(row: MessageRow, receipts: tuple[str, ...], to: str, actor: str, at: At) -> Folded:
+    """Return an accepted transition: version + 1, the next stamp, the lowest state of the recipients."""
+    version = row.version + 1
+    moved = MessageRow(
+        row.conversation_id,
+        row.message_id,
+        lowest(receipts),
+        row.sender,
+        row.recipients,
+        receipts,
+        row.digest,
+        row.install,
+        row.seq,
+        row.partition,
+        row.sent_at,
+        row.deliver_by,
+        version,
+        (at.generation, at.offset),
+        stamp_after(at.appended_at, row.stamp),
+    )
+    transition = Transition(version, to, actor, at.appended_at, at.offset)
+    return Folded(Outcome.APPLIED, Reason.NONE, moved, transition)
+
+
+def _first_send(event: Event, conversation: ConversationRow, at: At, policy: Policy) -> Folded:
+    if is_ahead(event.message_id, at, policy):
+        return _unchanged(_ID_AHEAD, None)
+    receipts: tuple[str, ...]
+    if breaks_limit(event, policy):
+        rule, receipts = _REJECTED, (State.REJECTED,) * len(event.recipients)
+    elif event.expires_at and at.appended_at > event.expires_at:
+        rule, receipts = _EXPIRED, (State.EXPIRED,) * len(event.recipients)
+    else:
+        receipts = _receipts_at_start(event, conversation, (at.generation, at.offset))
+        rule = _BLOCKED if lowest(receipts) == State.BLOCKED else TABLE[State.PENDING][Kind.SEND]
+    row = _first_row(event, rule.after, receipts, digest_of(event), at, policy)
+    return Folded(rule.outcome, rule.reason, row, Transition(1, rule.after, event.actor, at.appended_at, at.offset))
+
+
+def _first_row(  # noqa: PLR0913, PLR0917 - one value for each way in which first rows differ
+    event: Event, state: str, receipts: tuple[str, ...], digest: bytes, at: At, policy: Policy
+) -> MessageRow:
+    timeout_s = event.delivery_timeout_s or policy.delivery_timeout_s
+    return MessageRow(
+        event.conversation_id,
+        event.message_id,
+        state,
+        event.actor,
+        event.recipients,
+        receipts,
+        digest,
+        event.install,
+        event.seq,
+        at.partition,
+        at.appended_at,
+        at.appended_at + timeout_s * 1000,
+        1,
+        (at.generation, at.offset),
+        at.appended_at * 1000,
+    )
+
+
+def is_ahead(message_id: bytes, at: At, policy: Policy) -> bool:
+    """Say whether an id's time is too far ahead of the log's for an unknown message to be taken."""
+    return time_of(message_id) > at.appended_at + policy.id_ahead_ms_max
+
+
+def breaks_limit(event: Event, policy: Policy) -> bool:
+    """Say whether a SEND is one that no resend can make acceptable."""
+    return not 0 < len(event.recipients) <= policy.recipients_max or len(event.body) > policy.body_bytes_max
+
+
+def _receipts_at_start(event: Event, conversation: ConversationRow, position: Position) -> tuple[str, ...]:
+    """Return the recipients' first states: BLOCKED for those who, as of `position`, block the sender."""
+    if not conversation.blocks:
+        return (State.SENT,) * len(event.recipients)
+    return tuple(
+        State.BLOCKED if blocks_as_of(conversation.blocks, user, event.actor, position) else State.SENT
+        for user in event.recipients
+    )
+
+
+def blocks_as_of(blocks: Sequence[Block], blocker: str, blocked: str, position: Position) -> bool:
+    """Say whether `blocker` blocked `blocked` just before `position`."""
+    for change in reversed(blocks):
+        if change.position < position and change.blocker == blocker and change.blocked == blocked:
+            return change.active
+    return False
+
+
+def _send_again(event: Event, row: MessageRow) -> Folded:
+    """Return the original answer for a copy, a conflict where it is not a copy."""
+    if event.actor != row.sender:
+        return Folded(Outcome.CONFLICT, Reason.NOT_THE_SENDER, row, None)
+    if row.digest and digest_of(event) != row.digest:
+        return Folded(Outcome.CONFLICT, Reason.CONTENT_DIFFERS, row, None)
+    return _unchanged(TABLE[row.state][Kind.SEND], row)
+
+
+def _cancel(event: Event, row: MessageRow | None, at: At, policy: Policy) -> Folded:
+    if row is not None:
+        if event.actor != row.sender:
+            return Folded(Outcome.REFUSED, Reason.NOT_THE_SENDER, row, None)
+        return _unchanged(TABLE[row.state][Kind.CANCEL], row)
+    if is_ahead(event.message_id, at, policy):
+        return _unchanged(_ID_AHEAD, None)
+    rule = TABLE[State.PENDING][Kind.CANCEL]
+    cancelled = _first_row(event, rule.after, (), b"", at, policy)
+    return Folded(
+        rule.outcome, rule.reason, cancelled, Transition(1, rule.after, event.actor, at.appended_at, at.offset)
+    )
+
+
+def _expire(row: MessageRow | None, at: At) -> Folded:
+    rule = TABLE[row.state if row else State.PENDING][Kind.EXPIRE]
+    if row is None or rule.outcome != Outcome.APPLIED:
+        return _unchanged(rule, row)
+    if at.appended_at < row.deliver_by or (at.generation, at.offset) <= row.applied:
+        return Folded(Outcome.REFUSED, Reason.NOT_DUE, row, None)
+    receipts = tuple(rule.after if RANK[own] < RANK[rule.after] else own for own in row.receipts)
+    return _moved(row, receipts, rule.after, "", at)
+
+
+class FoldedConversation(NamedTuple):
+    """What became of a BLOCK or UNBLOCK, or of a SEND's part in the conversation."""
+
+    outcome: str
+    reason: str
+    row: ConversationRow
+    changed: bool
+
+
+def fold_block(event: Event, row: ConversationRow, at: At, policy: Policy) -> FoldedConversation:
+    """Return what a BLOCK or UNBLOCK makes of its conversation."""
+    position = (at.generation, at.offset)
+    rule = CONVERSATION_TABLE[blocks_as_of(row.blocks, event.actor, event.subject, position)][event.kind]
+    if rule.outcome != Outcome.APPLIED:
+        return FoldedConversation(rule.outcome, rule.reason, row, changed=False)
+    if position <= row.applied:
+        return FoldedConversation(Outcome.DUPLICATE, Reason.NONE, row, changed=False)
+    blocks = _kept((*row.blocks, Block(event.actor, event.subject, position, event.kind == Kind.BLOCK)))
+    if len(blocks) > policy.blocks_max:
+        return FoldedConversation(Outcome.REFUSED, Reason.TOO_MANY_BLOCKS, row, changed=False)
+    moved = row._replace(
+        blocks=blocks, version=row.version + 1, applied=position, stamp=stamp_after(at.appended_at, row.stamp)
+    )
+    return FoldedConversation(Outcome.APPLIED, Reason.NONE, moved, changed=True)
+
+
+def _kept(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Return the changes without the oldest of the newest's pair, where that pair has too many."""
+    newest = blocks[-1]
+    of_pair = [change for change in blocks if change[:2] == newest[:2]]
+    if len(of_pair) <= BLOCK_CHANGES_KEPT:
+        return blocks
+    return tuple(change for change in blocks if change is not of_pair[0])
+
+
+def fold_membership(event: Event, row: ConversationRow, at: At) -> ConversationRow:
+    """Return the conversation after an accepted SEND: the same object where it told nothing new."""
+    position = (at.generation, at.offset)
+    bucket = bucket_of(event.message_id)
+    known = row.participants
+    if bucket in row.buckets and event.actor in known and all(user in known for user in event.recipients):
+        return row
+    if position <= row.applied:
+        return row
+    return row._replace(
+        participants=tuple(sorted({*known, event.actor, *event.recipients})),
+        buckets=tuple(sorted({*row.buckets, bucket})),
+        version=row.version + 1,
+        applied=position,
+        stamp=stamp_after(at.appended_at, row.stamp),
+    )

@@ -1,0 +1,139 @@
+"""What a worker asks of a store, and what every store promises.
+
+- A write is idempotent: the same `MessageWrite` twice, or late, or after a newer one leaves the newer one. A store
+  keeps each row's (stamp, owner) maximum and never goes back.
+- `write` is asynchronous and reports durability exactly once through its callback, from any thread. It retries by
+  itself nothing: the worker does, because a failed batch may be written again whole.
+- `read` answers what is durable now; rows that are not there are left out.
+- A foreign error never leaves a store: `StoreUnavailableError` (retriable: servers down, time-outs, overload),
+  `StoreRefusedError` (not retriable: no such table, no permission, a schema of another version).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from consumers.rows import ConversationRow, ConversationWrite, MessageRow, MessageWrite, Owner, Transition
+
+MessageKey = tuple[str, bytes]
+"""(conversation_id, message_id)."""
+
+Done = Callable[[Exception | None], None]
+"""Called once: None when all is durable, else the error."""
+
+
+class Rows(NamedTuple):
+    """What `read` found."""
+
+    messages: Mapping[MessageKey, MessageRow]
+    conversations: Mapping[str, ConversationRow]
+
+
+class Content(NamedTuple):
+    """A message's body, for a redelivery."""
+
+    body: bytes
+    content_type: str
+
+
+class StoredMessage(NamedTuple):
+    """One message's whole row, for people: history, one message's story, replay's comparison."""
+
+    row: MessageRow
+    content: Content
+    expires_at: int
+    owner: Owner
+    transitions: Sequence[tuple[Transition, Owner]]
+    """Ascending by version, each with the owner that wrote it."""
+
+
+class Lease(NamedTuple):
+    """Who owns a partition."""
+
+    partition: int
+    epoch: int
+    node: str
+    since: int
+    """ms since 1970, by the claimer's clock; for people."""
+
+
+class TopicRecord(NamedTuple):
+    """What is recorded about the events topic: the generation rises when either of the others changes."""
+
+    topic: str
+    topic_id: str
+    """Kafka's own id of the topic (KIP-516), or the cluster's where the broker tells none."""
+    partitions: int
+    generation: int
+
+
+class Pending(NamedTuple):
+    """A delivery that waits for its receipt, spilled out of the owner's memory."""
+
+    conversation_id: str
+    message_id: bytes
+    attempt: int
+    """Deliveries made so far."""
+
+
+class Store(Protocol):
+    """One store, one connection pool; safe to use from one thread at a time, except for `write`'s callbacks."""
+
+    def read(self, messages: Sequence[MessageKey], conversations: Sequence[str]) -> Rows:
+        """Read the rows named, all at once. Raises StoreUnavailableError, StoreRefusedError."""
+
+    def write(
+        self,
+        owner: Owner,
+        messages: Sequence[MessageWrite],
+        conversations: Sequence[ConversationWrite],
+        done: Done,
+    ) -> None:
+        """Start to make the rows durable; `done` is called once, also when it fails. Raises nothing itself."""
+
+    def contents(self, messages: Sequence[MessageKey]) -> Mapping[MessageKey, Content]:
+        """Read bodies for redelivery. Raises StoreUnavailableError, StoreRefusedError."""
+
+    def spill(self, partition: int, bucket: int, pending: Sequence[Pending], done: Done) -> None:
+        """Start to keep deliveries that are due in time bucket `bucket`; adding one twice keeps one."""
+
+    def spilled(self, partition: int, bucket: int) -> Iterator[Pending]:
+        """Read a time bucket's deliveries, paged. Raises StoreUnavailableError, StoreRefusedError."""
+
+    def drop_spilled(self, partition: int, bucket: int) -> None:
+        """Forget a whole time bucket and remember that all up to it is worked off."""
+
+    def spill_position(self, partition: int) -> int | None:
+        """Return the newest bucket that is worked off, None before the first."""
+
+    def claim_lease(self, partition: int, node: str) -> Lease:
+        """Take a partition with one conditional write: epoch + 1.
+
+        Raises StoreUnavailableError where the outcome is unknown: claim again; an epoch may be skipped, never shared.
+        """
+
+    def leases(self) -> Sequence[Lease]:
+        """Read all leases, serially: what is returned is not stale."""
+
+    def topic_record(self, topic: str) -> TopicRecord | None:
+        """Read what is recorded about a topic."""
+
+    def record_topic(self, record: TopicRecord, expected: TopicRecord | None) -> bool:
+        """Replace the record where it is still `expected` (None: there is none); say whether it was."""
+
+    def message(self, key: MessageKey) -> StoredMessage | None:
+        """Read one message whole."""
+
+    def history(self, conversation_id: str, limit: int, *, newest_first: bool = True) -> Iterator[StoredMessage]:
+        """Read a conversation's messages in the order of their ids, paged."""
+
+    def find(self, message_id: bytes) -> Iterator[StoredMessage]:
+        """Find a message without its conversation: a scan of the whole store, for people."""
+
+    def all_messages(self) -> Iterator[StoredMessage]:
+        """Read every message, in no particular order, paged; for checks over a whole store."""
+
+    def ping(self) -> None:
+        """Make one round trip. Raises StoreUnavailableError, StoreRefusedError."""
+
+    def close(self) -> None:
+        """Close connections; further calls do nothing."""

@@ -1,0 +1,227 @@
+"""The life of a message: one table that answers every (state, event) pair.
+
+The rules, in prose:
+
+1. Ranks only rise, and every accepted transition adds exactly 1 to the row's version.
+2. Each recipient has a state of its own, and only a recipient's own receipt moves it. The message's state is the
+   lowest of them by rank. A final failure ranks highest, so a recipient who blocked the sender does not hold a
+   group's message back; where every recipient has failed, the message has.
+3. READ implies DELIVERED for that message alone. A DELIVERED that comes after READ is stale.
+4. The log decides: the first copy of a SEND makes the message SENT or FAILED for good. Every further copy is a
+   duplicate and gets the message's state as its answer, never an error.
+5. FAILED(undelivered) is the one failure that a later proof of delivery undoes; it ranks between SENT and DELIVERED.
+6. A CANCEL counts where no SEND came before it. It leaves a cancelled row, so a SEND that comes later fails.
+7. The same message id with other content is a conflict: refused, counted, the first kept.
+
+For receipts the state looked up is the recipient's; for SEND, CANCEL and EXPIRE it is the message's. PENDING stands
+for a message that the log has not seen. Guards (expiry, blocks, an id from the future) can turn the applied
+transition of a SEND into another one; they are named beside the table in `GUARDS` and applied by the owner's fold.
+"""
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class Kind(StrEnum):
+    """What an event says. BLOCK, UNBLOCK and HELLO are about no message."""
+
+    SEND = "SEND"
+    DELIVERED = "DELIVERED"
+    READ = "READ"
+    CANCEL = "CANCEL"
+    EXPIRE = "EXPIRE"
+    BLOCK = "BLOCK"
+    UNBLOCK = "UNBLOCK"
+    HELLO = "HELLO"
+
+
+class State(StrEnum):
+    """Where a message, or one recipient of it, stands."""
+
+    PENDING = "PENDING"
+    SENT = "SENT"
+    UNDELIVERED = "UNDELIVERED"
+    DELIVERED = "DELIVERED"
+    READ = "READ"
+    EXPIRED = "EXPIRED"
+    BLOCKED = "BLOCKED"
+    REJECTED = "REJECTED"
+    CANCELLED = "CANCELLED"
+
+
+class Outcome(StrEnum):
+    """What became of an event."""
+
+    APPLIED = "APPLIED"
+    DUPLICATE = "DUPLICATE"
+    STALE = "STALE"
+    CONFLICT = "CONFLICT"
+    REFUSED = "REFUSED"
+
+
+class Reason(StrEnum):
+    """Why an event was not simply applied, or a record could not be."""
+
+    NONE = ""
+    EXPIRED = "EXPIRED"
+    BLOCKED = "BLOCKED"
+    REJECTED = "REJECTED"
+    CANCELLED = "CANCELLED"
+    ID_AHEAD = "ID_AHEAD"
+    """Not final: the id's time is ahead of the log's; the same event is welcome once the log has caught up."""
+    SEQUENCE_REUSED = "SEQUENCE_REUSED"
+    """Applied, but this (install, seq) came before: the outbox was restored; start a new install."""
+    ALREADY_SENT = "ALREADY_SENT"
+    ALREADY_FINAL = "ALREADY_FINAL"
+    NOT_DUE = "NOT_DUE"
+    UNKNOWN_MESSAGE = "UNKNOWN_MESSAGE"
+    NOT_A_RECIPIENT = "NOT_A_RECIPIENT"
+    NOT_THE_SENDER = "NOT_THE_SENDER"
+    CONTENT_DIFFERS = "CONTENT_DIFFERS"
+    TOO_MANY_BLOCKS = "TOO_MANY_BLOCKS"
+    UNDECODABLE = "UNDECODABLE"
+    OVERSIZED = "OVERSIZED"
+    INVALID = "INVALID"
+    WRONG_KEY = "WRONG_KEY"
+    WRONG_PARTITION = "WRONG_PARTITION"
+
+
+RANK: Final[dict[str, int]] = {
+    State.PENDING: 0,
+    State.SENT: 1,
+    State.UNDELIVERED: 2,
+    State.DELIVERED: 3,
+    State.READ: 4,
+    State.EXPIRED: 5,
+    State.BLOCKED: 5,
+    State.REJECTED: 5,
+    State.CANCELLED: 5,
+}
+
+FINAL: Final = frozenset({State.READ, State.EXPIRED, State.BLOCKED, State.REJECTED, State.CANCELLED})
+"""States that nothing leaves."""
+
+FAILED: Final = frozenset({State.UNDELIVERED, State.EXPIRED, State.BLOCKED, State.REJECTED, State.CANCELLED})
+
+SETTLED: Final = FINAL | {State.DELIVERED, State.UNDELIVERED}
+"""States in which the server owes the recipients nothing any more."""
+
+RECEIPTS: Final = frozenset({Kind.DELIVERED, Kind.READ})
+MESSAGE_KINDS: Final = (Kind.SEND, Kind.DELIVERED, Kind.READ, Kind.CANCEL, Kind.EXPIRE)
+CONVERSATION_KINDS: Final = (Kind.BLOCK, Kind.UNBLOCK)
+
+
+def label(state: str) -> str:
+    """Return the state as people read it: `sent`, `failed(undelivered)`."""
+    return f"failed({state.lower()})" if state in FAILED else state.lower()
+
+
+def lowest(states: tuple[str, ...]) -> str:
+    """Return the state of a message whose recipients stand at `states` (rule 2); `states` is not empty."""
+    return states[0] if len(states) == 1 else min(states, key=RANK.__getitem__)
+
+
+class Rule(NamedTuple):
+    """The table's answer: what becomes of the event, the state after it, and why."""
+
+    outcome: str
+    after: str
+    reason: str = Reason.NONE
+
+
+def _applied(after: State) -> Rule:
+    return Rule(Outcome.APPLIED, after)
+
+
+def _duplicate(state: State) -> Rule:
+    return Rule(Outcome.DUPLICATE, state)
+
+
+def _stale(state: State, reason: Reason) -> Rule:
+    return Rule(Outcome.STALE, state, reason)
+
+
+def _refused(state: State, reason: Reason) -> Rule:
+    return Rule(Outcome.REFUSED, state, reason)
+
+
+def _failed_row(state: State) -> dict[str, Rule]:
+    """Return the answers of a message that failed before it was sent: it never reached anyone."""
+    return {
+        Kind.SEND: _duplicate(state),
+        Kind.DELIVERED: _refused(state, Reason.ALREADY_FINAL),
+        Kind.READ: _refused(state, Reason.ALREADY_FINAL),
+        Kind.CANCEL: _duplicate(state) if state is State.CANCELLED else _stale(state, Reason.ALREADY_FINAL),
+        Kind.EXPIRE: _stale(state, Reason.ALREADY_FINAL),
+    }
+
+
+TABLE: Final[dict[str, dict[str, Rule]]] = {
+    State.PENDING: {
+        Kind.SEND: _applied(State.SENT),
+        Kind.DELIVERED: _refused(State.PENDING, Reason.UNKNOWN_MESSAGE),
+        Kind.READ: _refused(State.PENDING, Reason.UNKNOWN_MESSAGE),
+        Kind.CANCEL: _applied(State.CANCELLED),
+        Kind.EXPIRE: _refused(State.PENDING, Reason.UNKNOWN_MESSAGE),
+    },
+    State.SENT: {
+        Kind.SEND: _duplicate(State.SENT),
+        Kind.DELIVERED: _applied(State.DELIVERED),
+        Kind.READ: _applied(State.READ),
+        Kind.CANCEL: _stale(State.SENT, Reason.ALREADY_SENT),
+        Kind.EXPIRE: _applied(State.UNDELIVERED),
+    },
+    State.UNDELIVERED: {
+        Kind.SEND: _duplicate(State.UNDELIVERED),
+        Kind.DELIVERED: _applied(State.DELIVERED),
+        Kind.READ: _applied(State.READ),
+        Kind.CANCEL: _stale(State.UNDELIVERED, Reason.ALREADY_SENT),
+        Kind.EXPIRE: _duplicate(State.UNDELIVERED),
+    },
+    State.DELIVERED: {
+        Kind.SEND: _duplicate(State.DELIVERED),
+        Kind.DELIVERED: _duplicate(State.DELIVERED),
+        Kind.READ: _applied(State.READ),
+        Kind.CANCEL: _stale(State.DELIVERED, Reason.ALREADY_SENT),
+        Kind.EXPIRE: _stale(State.DELIVERED, Reason.ALREADY_FINAL),
+    },
+    State.READ: {
+        Kind.SEND: _duplicate(State.READ),
+        Kind.DELIVERED: _stale(State.READ, Reason.ALREADY_FINAL),
+        Kind.READ: _duplicate(State.READ),
+        Kind.CANCEL: _stale(State.READ, Reason.ALREADY_SENT),
+        Kind.EXPIRE: _stale(State.READ, Reason.ALREADY_FINAL),
+    },
+    State.EXPIRED: _failed_row(State.EXPIRED),
+    State.BLOCKED: _failed_row(State.BLOCKED),
+    State.REJECTED: _failed_row(State.REJECTED),
+    State.CANCELLED: _failed_row(State.CANCELLED),
+}
+"""Every message state by every message event. Total: a test walks all pairs."""
+
+CONVERSATION_TABLE: Final[dict[bool, dict[str, Rule]]] = {
+    False: {
+        Kind.BLOCK: Rule(Outcome.APPLIED, State.PENDING),
+        Kind.UNBLOCK: Rule(Outcome.DUPLICATE, State.PENDING),
+    },
+    True: {
+        Kind.BLOCK: Rule(Outcome.DUPLICATE, State.PENDING),
+        Kind.UNBLOCK: Rule(Outcome.APPLIED, State.PENDING),
+    },
+}
+"""By whether the actor blocks the subject already."""
+
+GUARDS: Final[dict[str, Rule]] = {
+    "the id's time is ahead of the log": Rule(Outcome.REFUSED, State.PENDING, Reason.ID_AHEAD),
+    "the content breaks a limit": Rule(Outcome.APPLIED, State.REJECTED, Reason.REJECTED),
+    "appended after expires_at": Rule(Outcome.APPLIED, State.EXPIRED, Reason.EXPIRED),
+    "every recipient blocks the sender": Rule(Outcome.APPLIED, State.BLOCKED, Reason.BLOCKED),
+}
+"""What a first SEND meets before it becomes SENT, in this order."""
+
+REASON_OF_FAILURE: Final[dict[str, str]] = {
+    State.EXPIRED: Reason.EXPIRED,
+    State.BLOCKED: Reason.BLOCKED,
+    State.REJECTED: Reason.REJECTED,
+    State.CANCELLED: Reason.CANCELLED,
+}
