@@ -1,0 +1,75 @@
+# Everything a person does here. `make` alone lists the targets.
+# Needed: make and Python 3.11 or newer. For the tests on real servers also Java 17 and Maven.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# Tried in this order; `make setup PYTHON=/path/to/python` names another one.
+PYTHON ?=
+PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python)
+# Passed on: `make demo ARGS="--stack local"`, `make test ARGS="-k outbox"`.
+ARGS ?=
+
+LOCK_OPTIONS := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	--no-emit-index-url --no-emit-find-links --all-extras --group test --group check --group build
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format docs bench lock hooks clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP) ## make .venv with everything in it, exactly as locked (done by the other targets by themselves)
+
+$(STAMP): requirements.lock pyproject.toml
+	@set -e; \
+	for candidate in $(PYTHONS); do \
+		if "$$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			found="$$candidate"; break; \
+		fi; \
+	done; \
+	if [ -z "$${found:-}" ]; then \
+		echo "error: found no Python 3.11 or newer with its venv module (tried: $(PYTHONS))" >&2; \
+		echo "hint: install one (Debian, Ubuntu: apt-get install python3 python3-venv), or name it:" >&2; \
+		echo "      make setup PYTHON=/path/to/python3" >&2; \
+		exit 1; \
+	fi; \
+	echo "setting up $(VENV) with $$("$$found" --version) ..." >&2; \
+	[ -x $(BIN)/python ] || "$$found" -m venv $(VENV)
+	@$(PIP) install --require-hashes --requirement requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(STAMP) ## send messages, kill a worker and cut a client off meanwhile, count what was lost (30 s)
+	@$(BIN)/twotick demo $(ARGS)
+
+test: $(STAMP) ## run the tests; with Java and Maven there, also on real Kafka and Cassandra
+	@$(BIN)/pytest $(ARGS)
+
+check: $(STAMP) ## lint, formatting, types, and who may import whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## format the code and mend what the linter can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(STAMP) ## write the generated pages in docs/ anew
+	$(BIN)/python -m compose.docs
+
+bench: $(STAMP) ## measure on the local stack, against the floor
+	$(BIN)/python -m bench $(ARGS)
+
+lock: $(STAMP) ## resolve requirements.lock anew, with hashes, for every Python from 3.11 on
+	$(PIP) install 'uv>=0.5,<1'
+	$(BIN)/uv pip compile pyproject.toml $(LOCK_OPTIONS) --upgrade --output-file requirements.lock
+
+hooks: $(STAMP) ## let git run the checks before each commit
+	$(BIN)/pre-commit install
+
+clean: ## remove .venv and everything that was built or cached here
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
