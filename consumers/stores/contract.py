@@ -4,9 +4,12 @@
   keeps each row's (stamp, owner) maximum and never goes back.
 - `write` is asynchronous and reports durability exactly once through its callback, from any thread. It retries by
   itself nothing: the worker does, because a failed batch may be written again whole.
-- `read` answers what is durable now; rows that are not there are left out.
+- `read` answers what is durable now; rows that are not there are left out. So is a row of which only a later move has
+  landed yet, not the write that makes it: its SEND is still uncommitted, so whoever takes over folds it again.
 - A foreign error never leaves a store: `StoreUnavailableError` (retriable: servers down, time-outs, overload),
   `StoreRefusedError` (not retriable: no such table, no permission, a schema of another version).
+- A store belongs to the process that opened it: in a forked child every call raises StoreRefusedError at once, and
+  so does every call after `close`; `write` and `spill` hand that error to `done`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -136,4 +139,4 @@ class Store(Protocol):
         """Make one round trip. Raises StoreUnavailableError, StoreRefusedError."""
 
     def close(self) -> None:
-        """Close connections; further calls do nothing."""
+        """Finish what `write` and `spill` have started, then close connections; closing twice does nothing."""

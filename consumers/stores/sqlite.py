@@ -1,0 +1,244 @@
+"""The store of one machine: a SQLite file that several worker processes share.
+
+Write-ahead log and `synchronous=FULL`; every transaction that writes begins IMMEDIATE, because a deferred one that
+reads first fails at once, whatever the busy time-out, when another process writes in between. Writes run on one
+thread per process with group commit (`sqlite_writer.py`), reads on the caller's.
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Self
+
+from consumers.errors import StoreRefusedError
+from consumers.rows import ConversationWrite, MessageWrite, Owner
+from consumers.stores.contract import (
+    Content,
+    Done,
+    Lease,
+    MessageKey,
+    Pending,
+    Rows,
+    StoredMessage,
+    TopicRecord,
+)
+from consumers.stores.process import OpenIn
+from consumers.stores.sqlite_errors import translating
+from consumers.stores.sqlite_rows import (
+    CONTENT,
+    CONVERSATION,
+    MESSAGE,
+    STORED,
+    conversation_row,
+    message_row,
+    put_conversations,
+    put_messages,
+    stored_message,
+)
+from consumers.stores.sqlite_schema import connect, migrate
+from consumers.stores.sqlite_writer import SqliteWriter, Work
+
+PAGE_ROWS: Final = 500
+
+_CLAIM: Final = (
+    "INSERT INTO partition_leases VALUES (?, 1, ?, ?) ON CONFLICT DO UPDATE"
+    " SET epoch = epoch + 1, node = excluded.node, since = excluded.since RETURNING *"
+)
+_SPILL: Final = (
+    "INSERT INTO pending_deliveries VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+    " SET attempt = max(attempt, excluded.attempt)"
+)
+_SPILLED: Final = (
+    "SELECT conversation_id, message_id, attempt FROM pending_deliveries WHERE log_partition = ? AND bucket = ?"
+    " AND (conversation_id, message_id) > (?, ?) ORDER BY conversation_id, message_id LIMIT ?"
+)
+_PROGRESS: Final = (
+    "INSERT INTO pending_progress VALUES (?, ?) ON CONFLICT DO UPDATE SET bucket = max(bucket, excluded.bucket)"
+)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class SqliteStore:
+    """`Store` on a SQLite file; make one with `open`."""
+
+    def __init__(self, path: Path, reader: sqlite3.Connection, writer: SqliteWriter, now_ms: Callable[[], int]) -> None:
+        self._path = path
+        self._reader = reader
+        self._writer = writer
+        self._now_ms = now_ms
+        self._open = OpenIn()
+
+    @classmethod
+    def open(cls, path: Path, *, busy_timeout_s: float = 30.0, now_ms: Callable[[], int] = _now_ms) -> Self:
+        """Open the file, making it and bringing its schema up to date where needed.
+
+        `busy_timeout_s` bounds how long a transaction waits for another process. Raises StoreUnavailableError,
+        StoreRefusedError.
+        """
+        with translating(path):
+            migrate(path, busy_timeout_s)
+            writer = SqliteWriter(connect(path, busy_timeout_s), path)
+            reader = connect(path, busy_timeout_s)
+        writer.start()
+        return cls(path, reader, writer, now_ms)
+
+    def read(self, messages: Sequence[MessageKey], conversations: Sequence[str]) -> Rows:
+        """Read the rows named, all at once."""
+        with self._reading() as reader:
+            rows = [reader.execute(MESSAGE, key).fetchone() for key in messages]
+            others = [reader.execute(CONVERSATION, (key,)).fetchone() for key in conversations]
+        return Rows(
+            {(found[0], found[1]): message_row(found) for found in rows if found},
+            {found[0]: conversation_row(found) for found in others if found},
+        )
+
+    def write(
+        self,
+        owner: Owner,
+        messages: Sequence[MessageWrite],
+        conversations: Sequence[ConversationWrite],
+        done: Done,
+    ) -> None:
+        """Queue the rows for the next commit."""
+
+        def put(connection: sqlite3.Connection) -> None:
+            put_messages(connection, owner, messages)
+            put_conversations(connection, owner, conversations)
+
+        self._submit(put, done)
+
+    def contents(self, messages: Sequence[MessageKey]) -> Mapping[MessageKey, Content]:
+        """Read bodies for redelivery."""
+        with self._reading() as reader:
+            rows = {key: reader.execute(CONTENT, key).fetchone() for key in messages}
+        return {key: Content(*found) for key, found in rows.items() if found}
+
+    def spill(self, partition: int, bucket: int, pending: Sequence[Pending], done: Done) -> None:
+        """Queue deliveries for the next commit."""
+        values = [(partition, bucket, *waiting) for waiting in pending]
+        self._submit(lambda connection: _ignore(connection.executemany(_SPILL, values)), done)
+
+    def spilled(self, partition: int, bucket: int) -> Iterator[Pending]:
+        """Read a time bucket's deliveries, paged."""
+        after: tuple[str, bytes] = ("", b"")
+        while page := self._fetch(_SPILLED, (partition, bucket, *after, PAGE_ROWS)):
+            yield from (Pending(*found) for found in page)
+            after = page[-1][:2]
+
+    def drop_spilled(self, partition: int, bucket: int) -> None:
+        """Forget a whole time bucket and remember that all up to it is worked off."""
+        with self._transaction() as connection:
+            connection.execute(
+                "DELETE FROM pending_deliveries WHERE log_partition = ? AND bucket = ?", (partition, bucket)
+            )
+            connection.execute(_PROGRESS, (partition, bucket))
+
+    def spill_position(self, partition: int) -> int | None:
+        """Return the newest bucket that is worked off, None before the first."""
+        found = self._fetch("SELECT bucket FROM pending_progress WHERE log_partition = ?", (partition,))
+        return int(found[0][0]) if found else None
+
+    def claim_lease(self, partition: int, node: str) -> Lease:
+        """Take a partition: epoch + 1 in one transaction."""
+        with self._transaction() as connection:
+            return Lease(*connection.execute(_CLAIM, (partition, node, self._now_ms())).fetchone())
+
+    def leases(self) -> Sequence[Lease]:
+        """Read all leases."""
+        return [Lease(*found) for found in self._fetch("SELECT * FROM partition_leases ORDER BY log_partition")]
+
+    def topic_record(self, topic: str) -> TopicRecord | None:
+        """Read what is recorded about a topic."""
+        found = self._fetch("SELECT * FROM topic_records WHERE topic = ?", (topic,))
+        return TopicRecord(*found[0]) if found else None
+
+    def record_topic(self, record: TopicRecord, expected: TopicRecord | None) -> bool:
+        """Replace the record where it is still `expected`; say whether it was."""
+        with self._transaction() as connection:
+            found = connection.execute("SELECT * FROM topic_records WHERE topic = ?", (record.topic,)).fetchone()
+            if (TopicRecord(*found) if found else None) != expected:
+                return False
+            connection.execute("INSERT OR REPLACE INTO topic_records VALUES (?, ?, ?, ?)", record)
+        return True
+
+    def message(self, key: MessageKey) -> StoredMessage | None:
+        """Read one message whole."""
+        return next(self._stored("WHERE conversation_id = ? AND message_id = ?", key), None)
+
+    def history(self, conversation_id: str, limit: int, *, newest_first: bool = True) -> Iterator[StoredMessage]:
+        """Read a conversation's messages in the order of their ids, paged."""
+        beyond, order = ("<", "DESC") if newest_first else (">", "ASC")
+        clause = f"WHERE conversation_id = ? AND message_id {beyond} ? ORDER BY message_id {order} LIMIT ?"
+        after = b"\xff" * 17 if newest_first else b""
+        while limit > 0:
+            page = list(self._stored(clause, (conversation_id, after, min(limit, PAGE_ROWS))))
+            yield from page
+            limit = limit - len(page) if len(page) == PAGE_ROWS else 0
+            after = page[-1].row.message_id if page else after
+
+    def find(self, message_id: bytes) -> Iterator[StoredMessage]:
+        """Find a message without its conversation: a scan."""
+        return self._stored("WHERE message_id = ?", (message_id,))
+
+    def all_messages(self) -> Iterator[StoredMessage]:
+        """Read every message, paged."""
+        clause = "WHERE (conversation_id, message_id) > (?, ?) ORDER BY conversation_id, message_id LIMIT ?"
+        after: tuple[str, bytes] = ("", b"")
+        while page := list(self._stored(clause, (*after, PAGE_ROWS))):
+            yield from page
+            after = (page[-1].row.conversation_id, page[-1].row.message_id)
+
+    def ping(self) -> None:
+        """Read the schema's version."""
+        self._fetch("PRAGMA user_version")
+
+    def close(self) -> None:
+        """Finish what is queued and close the connections."""
+        if self._open.close():
+            self._writer.close()
+            self._reader.close()
+
+    def _submit(self, work: Work, done: Done) -> None:
+        try:
+            self._open.check()
+        except StoreRefusedError as error:
+            done(error)
+            return
+        self._writer.submit(work, done)
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        self._open.check()
+        with translating(self._path):
+            yield self._reader
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """Begin, yield, commit; roll back on any error."""
+        with self._reading() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def _fetch(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with self._reading() as reader:
+            return reader.execute(sql, values).fetchall()
+
+    def _stored(self, clause: str, values: Sequence[object]) -> Iterator[StoredMessage]:
+        for found in self._fetch(f"{STORED} {clause}", values):
+            with self._reading() as reader:
+                message = stored_message(reader, found)
+            yield message
+
+
+def _ignore(_result: object) -> None:
+    """Drop a statement's cursor: work returns nothing."""
