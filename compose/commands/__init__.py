@@ -1,1 +1,10 @@
 """The commands that belong to no single room: stacks, settings, the demo, one message's whole story."""
+
+import typer
+
+from compose.commands import config
+
+
+def register_all(app: typer.Typer) -> None:
+    """Add every command of every room, in the order in which the help lists them."""
+    config.register(app)

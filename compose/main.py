@@ -1,0 +1,130 @@
+"""The `twotick` command: global options, the rooms' commands under one roof, and errors as people want to read them.
+
+Only what `--help` needs is imported here; each command imports its own needs when it runs.
+"""
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Final, NoReturn
+
+import typer
+
+from compose.commands import register_all
+from compose.output import harmless
+from compose.wiring import Wiring
+
+DONE: Final = 0
+FAILED: Final = 1
+UNREACHABLE: Final = 5
+
+_EPILOG: Final = (
+    "Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 not found, 4 partly done, 5 a server is unreachable, "
+    "130 interrupted."
+)
+
+
+def build_app() -> typer.Typer:
+    """Return the whole command line."""
+    app = typer.Typer(
+        name="twotick",
+        epilog=_EPILOG,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_twotick)
+    register_all(app)
+    return app
+
+
+def _version(wanted: bool) -> None:  # noqa: FBT001 - a callback of typer
+    if wanted:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"twotick {version('twotick')}\n")
+        raise typer.Exit
+
+
+def _twotick(
+    context: typer.Context,
+    *,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Settings; else ./twotick.toml, then the user's own."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change one setting, such as store.kind=cassandra. May be repeated."
+        ),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error comes from.")] = False,
+    _show_version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Deliver messages through Kafka into Cassandra so that every tick is true.
+
+    Try it: `twotick demo`. Real servers on this machine: `twotick up`.
+    """
+    if debug:
+        os.environ["TWOTICK_DEBUG"] = "1"
+    context.obj = Wiring(flags=tuple(settings or ()), config=config)
+
+
+def main() -> NoReturn:
+    """Run the command line and end the process with one of the exit codes."""
+    app = build_app()
+    try:
+        app(prog_name="twotick")
+        sys.exit(DONE)
+    except SystemExit as end:
+        sys.exit(_flushed(end))
+    except Exception as error:  # noqa: BLE001 - the top of the process: every error ends here, as text
+        sys.exit(_report(error))
+
+
+def _flushed(end: SystemExit) -> int:
+    """Return the exit code after all is written; a reader that went away, as in `twotick history c | head`, is fine."""
+    if isinstance(end.__context__, BrokenPipeError):
+        _abandon_output()
+        return DONE
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _abandon_output()
+    return end.code if isinstance(end.code, int) else DONE
+
+
+def _abandon_output() -> None:
+    """Let the interpreter's own last flush go nowhere, quietly."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _report(error: Exception) -> int:
+    """Print an error, then what to do about it, to standard error; return the exit code."""
+    if os.environ.get("TWOTICK_DEBUG"):
+        traceback.print_exception(error)
+    message = getattr(error, "message", None)
+    hint = getattr(error, "hint", "")
+    if message is None:
+        message = f"unexpected {type(error).__name__}: {error}"
+        hint = "This is a fault in twotick. Run it again with --debug to see where."
+    sys.stderr.write(f"error: {harmless(str(message))}\n")
+    if hint:
+        sys.stderr.write(f"hint: {harmless(str(hint))}\n")
+    return exit_code(error)
+
+
+def exit_code(error: Exception) -> int:
+    """Return the exit code for an error: the one that its class names, else by whether waiting would help."""
+    named = getattr(error, "exit_code", None)
+    if isinstance(named, int):
+        return named
+    return UNREACHABLE if getattr(error, "retriable", False) else FAILED
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Rows for people and for programs: a table on a terminal, JSON lines elsewhere, or what `--output` says."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Final, TextIO
+
+_INDENT: Final = 2
+
+
+class Output(StrEnum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+
+
+def show(rows: Iterable[Mapping[str, object]], columns: Sequence[str], output: str | None, *, title: str = "") -> None:
+    """Print rows to standard output.
+
+    `columns` are the ones that a table shows, in their order; JSON holds all that a row has. `output` None means a
+    table where standard output is a terminal, JSON lines where it is not.
+    """
+    match Output(output) if output else _usual(sys.stdout):
+        case Output.TABLE:
+            _table(rows, columns, title)
+        case Output.JSON:
+            sys.stdout.write(json.dumps([_plain(row) for row in rows], indent=_INDENT, ensure_ascii=False) + "\n")
+        case Output.JSONL:
+            for row in rows:
+                sys.stdout.write(json.dumps(_plain(row), ensure_ascii=False) + "\n")
+
+
+def _usual(stream: TextIO) -> Output:
+    return Output.TABLE if stream.isatty() else Output.JSONL
+
+
+def _plain(row: Mapping[str, object]) -> dict[str, object]:
+    return {name: _json(value) for name, value in row.items()}
+
+
+def _json(value: object) -> object:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return _plain(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_json(part) for part in value]
+    return str(value)
+
+
+def _table(rows: Iterable[Mapping[str, object]], columns: Sequence[str], title: str) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(*columns, box=SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
+    for row in rows:
+        table.add_row(*(_cell(row.get(column)) for column in columns))
+    console.print(table)
+
+
+def _cell(value: object) -> str:
+    """Return a value as a table shows it: markup and control characters of others have no effect."""
+    from rich.markup import escape
+
+    if value is None:
+        return ""
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return escape(harmless(text))
+
+
+def harmless(text: str) -> str:
+    """Return a text of others without what a terminal would obey: control and formatting characters are escaped."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

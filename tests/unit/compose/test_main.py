@@ -1,0 +1,82 @@
+"""The command line as a whole: help, exit codes, errors as text, and readers that go away."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compose.errors import NotFoundError, SettingsError, UnreachableError
+from compose.main import exit_code
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def twotick(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    home = {"HOME": str(cwd), "XDG_DATA_HOME": str(cwd), "XDG_CONFIG_HOME": str(cwd), "PYTHONPATH": str(Path.cwd())}
+    command = [sys.executable, "-m", "compose.main", *arguments]
+    environment = {"PATH": os.environ["PATH"], **home, **environ}
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=30)
+
+
+def test_help_lists_commands_and_exit_codes(tmp_path: Path) -> None:
+    done = twotick("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "config" in done.stdout
+    assert "130 interrupted" in done.stdout
+
+
+def test_help_loads_no_driver_and_no_validation() -> None:
+    heavy = "{'confluent_kafka', 'cassandra', 'fastavro', 'pydantic', 'sqlite3', 'rich.live'}"
+    code = f"import sys; from compose.main import build_app; build_app(); print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout.strip() == "set()"
+
+
+def test_an_unknown_setting_ends_with_2_and_a_hint_on_standard_error(tmp_path: Path) -> None:
+    (tmp_path / "twotick.toml").write_text("[store]\nkeyspase = 'x'\n")
+    done = twotick("config", "show", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        done.stderr == "error: twotick.toml: there is no setting store.keyspase\nhint: Did you mean store.keyspace?\n"
+    )
+
+
+def test_debug_shows_where_an_error_comes_from(tmp_path: Path) -> None:
+    done = twotick("--debug", "--set", "store.x=1", "config", "show", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr
+
+
+def test_an_unknown_command_ends_with_2(tmp_path: Path) -> None:
+    assert twotick("sned", cwd=tmp_path).returncode == 2
+
+
+def test_rows_are_json_lines_where_standard_output_is_no_terminal(tmp_path: Path) -> None:
+    done = twotick("config", "show", "--sources", cwd=tmp_path, TWOTICK_STORE__PORT="9043")
+    assert '{"setting": "store.port", "value": 9043, "source": "TWOTICK_STORE__PORT"}' in done.stdout.splitlines()
+
+
+def test_no_color_is_kept(tmp_path: Path) -> None:
+    done = twotick("config", "show", "--output", "table", cwd=tmp_path, NO_COLOR="1", FORCE_COLOR="1")
+    assert "\x1b[3" not in done.stdout
+    assert "store.keyspace" in done.stdout
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    environ = {**os.environ, "PYTHONPATH": str(Path.cwd()), "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "compose.main", "config", "show"]
+    done = subprocess.run(command, env=environ, cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(SettingsError("x"), 2), (NotFoundError("x"), 3), (UnreachableError("x"), 5), (RuntimeError("x"), 1)],
+)
+def test_each_kind_of_error_has_its_exit_code(error: Exception, code: int) -> None:
+    assert exit_code(error) == code
