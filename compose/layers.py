@@ -97,7 +97,8 @@ def _key_of(variable: str) -> str:
 def variable_of(key: str) -> str:
     """Return the variable that sets a key."""
     section, _, name = key.partition(".")
-    return f"{PREFIX}{section}{NESTING}{name.replace('.', '_')}".upper()
+    inner = name.replace(".", "_" if section == "kafka" else NESTING)
+    return f"{PREFIX}{section}{NESTING}{inner}".upper()
 
 
 def from_flags(flags: Iterable[str]) -> list[Given]:

@@ -24,6 +24,7 @@ FILE_NAME: Final = "twotick.toml"
 KAFKA: Final = "kafka"
 SECTIONS: Final[Mapping[str, str]] = {
     "store": "compose.sections:StoreSettings",
+    "client": "producers.settings:ClientSettings",
     "stack": "compose.sections:StackSettings",
 }
 """Section to its dataclass, as `module:name` so that reading one section loads no other."""

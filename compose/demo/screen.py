@@ -1,0 +1,206 @@
+"""What a visitor sees while the demo runs: on a terminal a live picture, elsewhere one line an event."""
+
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+EVENTS_SHOWN: Final = 8
+MESSAGES_SHOWN: Final = 8
+_BAR_WIDTH: Final = 40
+_COLORS: Final = ("cyan", "magenta", "yellow", "green", "blue", "red")
+TICKS: Final[Mapping[str, str]] = {
+    "PENDING": "[dim]·[/]",
+    "SENT": "[white]✓[/]",
+    "DELIVERED": "[white]✓✓[/]",
+    "READ": "[bold cyan]✓✓[/]",
+}
+
+
+class Holding(NamedTuple):
+    """Who owns a partition, by the lease in the store."""
+
+    partition: int
+    epoch: int
+    node: str
+
+
+class Line(NamedTuple):
+    """A message and where it stands for its sender."""
+
+    sender: str
+    recipients: tuple[str, ...]
+    body: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of things at one moment, read from outboxes and store."""
+
+    seconds: float = 0.0
+    messages: int = 0
+    written: int = 0
+    """In an outbox."""
+    sent: int = 0
+    delivered: int = 0
+    read: int = 0
+    holdings: Sequence[Holding] = ()
+    lines: Sequence[Line] = ()
+    processes: Mapping[str, str] = field(default_factory=dict)
+    """Name of a worker or a client to what it does: `running`, `killed`, `cut off`."""
+
+
+class Screen(Protocol):
+    """Where the demo shows itself."""
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Show the state of things."""
+
+    def event(self, text: str, *, seconds: float) -> None:
+        """Show that something happened, `seconds` after the start."""
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+
+
+class PlainScreen:
+    """One line an event, on standard error."""
+
+    def __init__(self) -> None:
+        self._shown = -1
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Print progress at each further tenth of the messages."""
+        tenth = 10 * snapshot.read // max(1, snapshot.messages)
+        if tenth > self._shown:
+            self._shown = tenth
+            self.event(
+                f"sent {snapshot.sent}, delivered {snapshot.delivered}, read {snapshot.read} of {snapshot.messages}",
+                seconds=snapshot.seconds,
+            )
+
+    def event(self, text: str, *, seconds: float) -> None:
+        """Print what happened."""
+        sys.stderr.write(f"{seconds:6.1f} s  {text}\n")
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class LiveScreen:
+    """A picture that moves: progress, who owns what, the latest messages with their ticks, what happened."""
+
+    def __init__(self, console: "Console") -> None:
+        from rich.live import Live
+
+        self._events: deque[str] = deque(maxlen=EVENTS_SHOWN)
+        self._snapshot = Snapshot()
+        self._live: Live = Live(self._picture(), console=console, refresh_per_second=8, transient=True)
+        self._live.start()
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Draw the state of things."""
+        self._snapshot = snapshot
+        self._live.update(self._picture())
+
+    def event(self, text: str, *, seconds: float) -> None:
+        """Add a line to the ticker."""
+        self._events.append(f"[dim]{seconds:5.1f} s[/]  {text}")
+        self._live.update(self._picture())
+
+    def close(self) -> None:
+        """Take the picture away."""
+        self._live.stop()
+
+    def _picture(self) -> "RenderableType":
+        from rich.columns import Columns
+        from rich.console import Group
+        from rich.panel import Panel
+
+        snapshot = self._snapshot
+        return Group(
+            Panel(_bars(snapshot), title=f"twotick demo   {snapshot.seconds:.0f} s", title_align="left"),
+            Columns(
+                [
+                    Panel(_ownership(snapshot), title="who owns which partition", title_align="left"),
+                    Panel(_processes(snapshot), title="processes", title_align="left"),
+                ]
+            ),
+            Panel(_lines(snapshot), title="latest messages", title_align="left"),
+            Panel("\n".join(self._events) or "starting", title="what happens", title_align="left"),
+        )
+
+
+def open_screen(*, quiet: bool) -> Screen:
+    """Return the picture where standard error is a terminal and nobody asked for quiet, else plain lines."""
+    if quiet or not sys.stderr.isatty():
+        return PlainScreen()
+    from rich.console import Console
+
+    return LiveScreen(Console(stderr=True))
+
+
+def _bars(snapshot: Snapshot) -> "Table":
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 1))
+    rows = (
+        ("in an outbox", "", snapshot.written, "white"),
+        ("sent", "✓", snapshot.sent, "white"),
+        ("delivered", "✓✓", snapshot.delivered, "green"),
+        ("read", "✓✓", snapshot.read, "cyan"),
+    )
+    for name, ticks, count, color in rows:
+        filled = _BAR_WIDTH * count // max(1, snapshot.messages)
+        bar = f"[{color}]{'━' * filled}[/][dim]{'━' * (_BAR_WIDTH - filled)}[/]"
+        table.add_row(name, f"[{color}]{ticks}[/]", bar, f"{count}/{snapshot.messages}")
+    return table
+
+
+def _ownership(snapshot: Snapshot) -> "Table":
+    """Draw each partition with its owner and epoch; a worker keeps its color."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 1))
+    nodes = sorted({holding.node for holding in snapshot.holdings})
+    for holding in snapshot.holdings:
+        color = _COLORS[nodes.index(holding.node) % len(_COLORS)]
+        table.add_row(f"{holding.partition}", f"[{color}]■ {holding.node}[/]", f"[dim]epoch {holding.epoch}[/]")
+    return table if nodes else _note("no owner yet")
+
+
+def _note(text: str) -> "Table":
+    from rich.table import Table
+
+    table = Table.grid()
+    table.add_row(f"[dim]{text}[/]")
+    return table
+
+
+def _processes(snapshot: Snapshot) -> "Table":
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 1))
+    for name, doing in snapshot.processes.items():
+        table.add_row(name, "[green]running[/]" if doing == "running" else f"[bold red]{doing}[/]")
+    return table
+
+
+def _lines(snapshot: Snapshot) -> "Table":
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 1))
+    for line in snapshot.lines[-MESSAGES_SHOWN:]:
+        table.add_row(
+            f"{line.sender} → {', '.join(line.recipients)}",
+            escape(line.body),
+            TICKS.get(line.state, line.state.lower()),
+        )
+    return table
