@@ -1,0 +1,123 @@
+"""What an owner keeps in memory of its partition: bounded, oldest out first, and it knows what it can no longer tell.
+
+A row is not put out while a write that it rests on is not durable: reading it back would give an older one.
+"""
+
+from collections import deque
+from collections.abc import Container
+
+from consumers.rows import ConversationRow, MessageRow, Position
+from consumers.stores.contract import MessageKey
+
+EVERYTHING: bytes = b""
+"""The read bound of a cache that has seen the log from its first record: every id compares at or above it."""
+
+INSTALLS_MAX = 256
+"""Outboxes whose last seq is kept per conversation."""
+
+
+def read_bound(covered_from_ms: int, allowance_ms: int) -> bytes:
+    """Return the least id (its first 6 bytes, as they compare) that cannot be in the store when it is not here.
+
+    `covered_from_ms` is the append time from which on the cache has seen the log; `allowance_ms` is how far an id may
+    be ahead of its append time, and how far brokers' clocks may differ.
+    """
+    return max(0, covered_from_ms + allowance_ms + 1).to_bytes(6, "big")
+
+
+class MessageCache:
+    """Rows by key, in the order in which they came. Use `rows` to look up and to replace, `add` for new ones."""
+
+    __slots__ = ("_allowance_ms", "_covered_from", "_opened", "_order", "bound", "evicted", "limit", "rows")
+
+    def __init__(self, limit: int, allowance_ms: int, *, from_the_start: bool) -> None:
+        self.rows: dict[MessageKey, MessageRow] = {}
+        self.limit = limit
+        self.evicted = 0
+        self.bound = EVERYTHING
+        """An unknown message whose id is at or above it is in no store: no read is needed."""
+        self._opened = from_the_start
+        self._covered_from = -1
+        self._allowance_ms = allowance_ms
+        self._order: deque[MessageKey] = deque()
+
+    def cover_from(self, appended_at: int) -> None:
+        """Note the append time of the first record seen; further calls change nothing."""
+        if not self._opened:
+            self._opened = True
+            self._covered_from = appended_at
+            self.bound = read_bound(appended_at, self._allowance_ms)
+
+    def add(self, key: MessageKey, row: MessageRow) -> None:
+        """Keep a row that is not here yet."""
+        self.rows[key] = row
+        self._order.append(key)
+
+    def evict(self, pinned: Container[MessageKey]) -> None:
+        """Put out the oldest rows that are not pinned until the limit holds; the read bound rises with them."""
+        rows, order = self.rows, self._order
+        for _ in range(len(order)):
+            if len(rows) <= self.limit:
+                return
+            key = order.popleft()
+            if key in pinned:
+                order.append(key)
+                continue
+            sent_at = rows.pop(key).sent_at
+            self.evicted += 1
+            if sent_at > self._covered_from:
+                self._covered_from = sent_at
+                self.bound = read_bound(sent_at, self._allowance_ms)
+
+
+class Conversation:
+    """A conversation's row and the last seq seen from each outbox."""
+
+    __slots__ = ("known_to", "row", "sequences")
+
+    def __init__(self, row: ConversationRow) -> None:
+        self.row = row
+        self.sequences = dict(row.sequences)
+        self.known_to: Position = row.applied
+        """What was read tells of events up to here: their own seq among it is no reuse."""
+
+    def reuses(self, install: bytes, seq: int, position: Position) -> bool:
+        """Note a seq; say whether this outbox had already used it or a later one."""
+        last = self.sequences.get(install)
+        if last is None or seq > last:
+            self.sequences[install] = seq
+            if len(self.sequences) > INSTALLS_MAX:
+                del self.sequences[next(iter(self.sequences))]
+            return False
+        return position > self.known_to
+
+
+class ConversationCache:
+    """Conversations by id, in the order in which they came."""
+
+    __slots__ = ("_order", "complete", "limit", "rows")
+
+    def __init__(self, limit: int, *, complete: bool) -> None:
+        self.rows: dict[str, Conversation] = {}
+        self.limit = limit
+        self.complete = complete
+        """Whether a conversation that is not here is in no store either."""
+        self._order: deque[str] = deque()
+
+    def add(self, row: ConversationRow) -> Conversation:
+        """Keep a conversation that is not here yet."""
+        found = self.rows[row.conversation_id] = Conversation(row)
+        self._order.append(row.conversation_id)
+        return found
+
+    def evict(self, pinned: Container[str]) -> None:
+        """Put out the oldest that are not pinned until the limit holds."""
+        for _ in range(len(self._order)):
+            if len(self.rows) <= self.limit:
+                return
+            conversation_id = self._order.popleft()
+            if conversation_id in pinned:
+                self._order.append(conversation_id)
+                continue
+            del self.rows[conversation_id]
+            self.complete = False

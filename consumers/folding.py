@@ -1,0 +1,316 @@
+"""One partition's rows in memory, and what one event does to them. Pure.
+
+`apply` folds an event that is to be written and answered; `warm` folds one that an owner before us has finished.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from consumers.answers import DEAD_LETTER_REASONS, answer, answer_about_conversation, tick
+from consumers.cache import Conversation, ConversationCache, MessageCache
+from consumers.fold import Folded, Policy, fold, fold_block, fold_membership
+from consumers.pending import PendingDeliveries
+from consumers.redelivery import Schedule, deliveries_of
+from consumers.rows import At, ConversationRow, ConversationWrite, MessageRow, Owner
+from consumers.stores.contract import Content, MessageKey, Rows
+from consumers.work import RowWork, Work
+from schemas.lifecycle import CONVERSATION_KINDS, Kind, Outcome, Reason, State
+from schemas.partitioner import partition_of
+from schemas.records import Event
+
+SEND = Kind.SEND.value
+HELLO = Kind.HELLO.value
+STARTS = frozenset({SEND, Kind.CANCEL.value})
+"""Events that can make a message's row."""
+OF_CONVERSATION = frozenset(kind.value for kind in CONVERSATION_KINDS)
+
+_SENT = State.SENT.value
+_REJECTED = State.REJECTED.value
+_APPLIED = Outcome.APPLIED.value
+_TOLD_AGAIN = frozenset({Outcome.DUPLICATE.value, Outcome.STALE.value})
+_SAME_MESSAGE = frozenset({Outcome.APPLIED.value, Outcome.DUPLICATE.value})
+_NOT_OURS = frozenset({Outcome.CONFLICT.value, Outcome.REFUSED.value})
+_NO_CONVERSATION = ConversationRow("")
+_WRONG_PARTITION = Folded(Outcome.REFUSED, Reason.WRONG_PARTITION, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerSettings:
+    """What an owner is told; the same for every partition."""
+
+    partitions: int
+    """Of the events topic."""
+    policy: Policy = field(default_factory=Policy)
+    schedule: Schedule = field(default_factory=Schedule)
+    broker_clock_skew_ms: int = 1_000
+    """How far the brokers' clocks may differ."""
+    tail_records: int = 20_000
+    """How far before the committed position a takeover starts to read."""
+    grace_s: int = 120
+    """How long a delivery waits in memory before it is spilled."""
+    pending_max: int = 20_000
+    """Deliveries that wait in memory, per partition."""
+    messages_max: int = 100_000
+    """Message rows kept, per partition."""
+    conversations_max: int = 50_000
+    """Conversations kept, per partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """Where an owner starts."""
+
+    partition: int
+    generation: int
+    owner: Owner
+    position: int
+    """Of the first record it will be given."""
+    committed: int
+    """Records below it are finished; those it is given are for the warm-up."""
+    from_the_start: bool
+    """Whether `position` is the very first record of the topic's first generation: then what the cache does not
+    hold is nowhere."""
+    spilled_to: int
+    """The newest time bucket of spilled deliveries that is worked off."""
+
+
+class Folding:
+    """The rows of one partition that are in memory."""
+
+    __slots__ = ("_dirty", "_dirty_conversations", "_settings", "_takeover", "conversations", "messages", "pending")
+
+    def __init__(self, settings: OwnerSettings, takeover: Takeover, pending: PendingDeliveries) -> None:
+        allowance_ms = settings.policy.id_ahead_ms_max + settings.broker_clock_skew_ms
+        start = takeover.from_the_start
+        self.messages = MessageCache(settings.messages_max, allowance_ms, from_the_start=start)
+        self.conversations = ConversationCache(settings.conversations_max, complete=start)
+        self.pending = pending
+        self._settings = settings
+        self._takeover = takeover
+        self._dirty: dict[MessageKey, tuple[int, RowWork]] = {}
+        self._dirty_conversations: dict[str, int] = {}
+
+    def load(self, cold: Rows) -> None:
+        """Take in rows that were read; what is in memory is newer and stays."""
+        messages, conversations = self.messages, self.conversations
+        for key, row in cold.messages.items():
+            if key not in messages.rows:
+                messages.add(key, row)
+        for conversation_id, conversation in cold.conversations.items():
+            if conversation_id not in conversations.rows:
+                conversations.add(conversation)
+
+    def evict(self) -> None:
+        """Put out what is over the limits, but nothing that is not durable."""
+        self.messages.evict(self._dirty)
+        self.conversations.evict(self._dirty_conversations)
+
+    def durable(self, work: Work) -> None:
+        """Note that a batch's rows are in the store."""
+        _clean(self._dirty_conversations, work.conversations, work.number)
+        number, dirty = work.number, self._dirty
+        for key in work.messages:
+            held = dirty.get(key)
+            if held is not None and held[0] == number:
+                del dirty[key]
+
+    def is_durable(self, key: MessageKey) -> bool:
+        """Say whether all that is known of a message is in the store."""
+        return key not in self._dirty
+
+    def apply(self, event: Event, at: At, work: Work) -> None:
+        """Fold one event: its writes, answers and refusals go into `work`."""
+        kind = event.kind
+        if kind in OF_CONVERSATION:
+            self._apply_block(event, at, work)
+        elif kind in STARTS:
+            self._apply_start(event, at, work)
+        elif kind != HELLO:
+            self._apply_receipt(event, at, work)
+
+    def _apply_start(self, event: Event, at: At, work: Work) -> None:
+        """Fold a SEND or a CANCEL."""
+        key = (event.conversation_id, event.message_id)
+        before = self.messages.rows.get(key)
+        conversation = None
+        if before is None or before.applied >= (at.generation, at.offset):
+            conversation = self._conversation(event)
+            if conversation is None:
+                self._answer(event, _WRONG_PARTITION, at, work)
+                return
+        known = conversation.row if conversation else _NO_CONVERSATION
+        folded = fold(event, before, known, at, self._settings.policy)
+        row = folded.row
+        if row is not None:
+            if folded.transition is not None:
+                self.messages.add(key, row)
+                # What broke a limit is not kept: it may be as large as a record can be.
+                body = b"" if row.state == _REJECTED else event.body
+                made = RowWork(row, (folded.transition,), body, event.content_type, event.expires_at)
+                self._write(key, made, work)
+            if conversation is not None and folded.outcome in _SAME_MESSAGE:
+                folded = self._first_copy(event, folded, conversation, at, work)
+        self._answer(event, folded, at, work)
+
+    def _first_copy(self, event: Event, folded: Folded, conversation: Conversation, at: At, work: Work) -> Folded:
+        """Do what the copy that makes a message asks for, whether or not an owner before us got to it."""
+        row = folded.row
+        if row is None or row.state == _REJECTED:
+            return folded
+        self._join(event, conversation, at, work)
+        if event.kind != SEND:
+            return folded
+        if _SENT in row.receipts:
+            work.deliveries += deliveries_of(row, Content(event.body, event.content_type), 1)
+            self._owe(row, at, work.now_ms)
+        if folded.transition is None or not event.seq:
+            return folded
+        if conversation.reuses(event.install, event.seq, (at.generation, at.offset)):
+            work.tally.conflict(Reason.SEQUENCE_REUSED)
+            return folded._replace(reason=folded.reason or Reason.SEQUENCE_REUSED)
+        return folded
+
+    def _join(self, event: Event, conversation: Conversation, at: At, work: Work) -> None:
+        """Note who takes part in a conversation, and in which bucket it has messages."""
+        before = conversation.row
+        row = fold_membership(event, before, at)
+        if row is not before:
+            sequences = conversation.sequences
+            if event.kind == SEND and event.seq > sequences.get(event.install, 0):
+                sequences = {**sequences, event.install: event.seq}
+            self._write_conversation(conversation, row._replace(sequences=tuple(sequences.items())), work)
+
+    def _owe(self, row: MessageRow, at: At, now_ms: int) -> None:
+        """Note that a message's recipients are owed it, if this is the copy that made it."""
+        if row.sent_at == at.appended_at:
+            since_ms = min(at.appended_at, now_ms)
+            due_ms = self._settings.schedule.due(row, 1, since_ms)
+            self.pending.add((row.conversation_id, row.message_id), at.offset, since_ms, due_ms)
+
+    def _apply_receipt(self, event: Event, at: At, work: Work) -> None:
+        """Fold a DELIVERED, READ or EXPIRE."""
+        key = (event.conversation_id, event.message_id)
+        before = self.messages.rows.get(key)
+        if before is None and not self._is_here(event.conversation_id):
+            self._answer(event, _WRONG_PARTITION, at, work)
+            return
+        folded = fold(event, before, _NO_CONVERSATION, at, self._settings.policy)
+        row, transition = folded.row, folded.transition
+        if before is not None and row is not None:
+            if transition is not None:
+                self.messages.rows[key] = row
+                held = self._dirty.get(key)
+                if held is None:
+                    moved = RowWork(row, (transition,), None, "", 0)
+                else:
+                    old = held[1]
+                    moved = RowWork(row, (*old.transitions, transition), old.body, old.content_type, old.expires_at)
+                self._write(key, moved, work)
+                if row.state != before.state:
+                    work.acknowledgements.append(tick(event, row, at))
+                if _SENT not in row.receipts:
+                    self.pending.settle(key)
+            elif folded.outcome in _TOLD_AGAIN and (at.generation, at.offset) <= row.applied:
+                # An owner before us moved the row, and may have died before the tick was out.
+                work.acknowledgements.append(tick(event, row, at))
+        self._answer(event, folded, at, work)
+
+    def _apply_block(self, event: Event, at: At, work: Work) -> None:
+        conversation = self._conversation(event)
+        if conversation is None:
+            self._answer(event, _WRONG_PARTITION, at, work)
+            return
+        folded = fold_block(event, conversation.row, at, self._settings.policy)
+        if folded.changed:
+            row = folded.row._replace(sequences=tuple(conversation.sequences.items()))
+            self._write_conversation(conversation, row, work)
+        work.tally.count(folded.outcome, folded.reason)
+        work.acknowledgements.append(answer_about_conversation(event, folded, at))
+
+    def _write(self, key: MessageKey, row_work: RowWork, work: Work) -> None:
+        work.messages[key] = row_work
+        self._dirty[key] = (work.number, row_work)
+
+    def _write_conversation(self, conversation: Conversation, row: ConversationRow, work: Work) -> None:
+        conversation.row = row
+        work.conversations[row.conversation_id] = ConversationWrite(row)
+        self._dirty_conversations[row.conversation_id] = work.number
+
+    def _answer(self, event: Event, folded: Folded, at: At, work: Work) -> None:
+        if event.actor:
+            work.acknowledgements.append(answer(event, folded, at))
+        outcome = folded.outcome
+        if outcome == _APPLIED:
+            work.tally.applied += 1
+            return
+        work.tally.count(outcome, folded.reason)
+        if outcome in _NOT_OURS and folded.reason in DEAD_LETTER_REASONS:
+            work.refuse(at.offset, folded.reason, f"{event.kind} by {event.actor!r}")
+
+    def _is_here(self, conversation_id: str) -> bool:
+        """Say whether a conversation belongs to this partition; worked out once while it is in memory."""
+        if conversation_id in self.conversations.rows:
+            return True
+        return partition_of(conversation_id.encode(), self._settings.partitions) == self._takeover.partition
+
+    def _conversation(self, event: Event) -> Conversation | None:
+        """Return a record's conversation, None where it does not belong to this partition."""
+        conversation_id = event.conversation_id
+        found = self.conversations.rows.get(conversation_id)
+        if found is not None or not self._is_here(conversation_id):
+            return found
+        return self.conversations.add(ConversationRow(conversation_id))
+
+    def warm(self, event: Event, at: At, now_ms: int) -> None:
+        """Fold a record that is finished, to know again what the owner before us knew; nothing is written or said.
+
+        A message that may have been there before the tail is left to be read when it is asked for. Its SEND was read,
+        because it may still be owed.
+        """
+        kind = event.kind
+        if kind in OF_CONVERSATION:
+            conversation = self._conversation(event)
+            if conversation is not None:
+                conversation.row = fold_block(event, conversation.row, at, self._settings.policy).row
+            return
+        if kind == HELLO:
+            return
+        key = (event.conversation_id, event.message_id)
+        before = self.messages.rows.get(key)
+        if before is None:
+            row = self._warm_start(key, event, at)
+        else:
+            folded = fold(event, before, _NO_CONVERSATION, at, self._settings.policy)
+            row = folded.row
+            if row is not None and folded.transition is not None:
+                self.messages.rows[key] = row
+        if row is None:
+            return
+        if _SENT not in row.receipts:
+            self.pending.settle(key)
+        elif kind == SEND:
+            self._owe(row, at, now_ms)
+
+    def _warm_start(self, key: MessageKey, event: Event, at: At) -> MessageRow | None:
+        """Fold a finished first SEND or CANCEL; None where it is none, or may not be the first."""
+        if event.kind not in STARTS or event.message_id < self.messages.bound:
+            return None
+        conversation = self._conversation(event)
+        if conversation is None:
+            return None
+        row = fold(event, None, conversation.row, at, self._settings.policy).row
+        if row is None:
+            return None
+        self.messages.add(key, row)
+        if row.state != _REJECTED:
+            conversation.row = fold_membership(event, conversation.row, at)
+            if event.kind == SEND and event.seq:
+                conversation.reuses(event.install, event.seq, (at.generation, at.offset))
+        return row
+
+
+def _clean(dirty: dict[str, int], written: Mapping[str, object], number: int) -> None:
+    """Forget what a batch has written, unless a later batch has it too."""
+    for name in written:
+        if dirty.get(name) == number:
+            del dirty[name]

@@ -1,0 +1,220 @@
+"""The owner of one partition: takes records, cold rows and the time, returns what is to be done. Pure.
+
+The shell around it (a worker, or a simulation) does, for every batch:
+
+1. `needs(entries)`: read these rows, all at once, and nothing else.
+2. `fold(entries, rows, now)`: the writes, answers and refusals of the batch. Write the rows.
+3. When they are durable: `durable(work)`; publish the answers and refusals. Batches are told in order.
+4. When those are reported: `finished(work)`. `commit_position` may have moved.
+
+And now and then `due`/`again`/`take_spill` for deliveries whose receipt does not come. A shell that dies anywhere
+loses nothing: the next owner starts at the committed position minus the tail, folds the tail without writing or
+answering (the warm-up: it fills the cache), and then goes on from the committed position.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from consumers.folding import HELLO, OF_CONVERSATION, SEND, STARTS, Folding, OwnerSettings, Takeover
+from consumers.intake import Entry
+from consumers.low_water import LowWaterMark
+from consumers.pending import PendingDeliveries, Spill
+from consumers.redelivery import buckets_of
+from consumers.rows import At, MessageRow, Owner
+from consumers.stores.contract import MessageKey, Pending, Rows
+from consumers.work import Needs, Work
+
+__all__ = ["OwnerSettings", "PartitionOwner", "Takeover"]
+
+
+class PartitionOwner:
+    """One partition's fold, cache, pending deliveries and low-water mark."""
+
+    __slots__ = (
+        "_batches",
+        "_committed",
+        "_folding",
+        "_low_water",
+        "_settings",
+        "_takeover",
+        "_warm_to",
+        "pending",
+        "position",
+        "spilled_to",
+    )
+
+    def __init__(self, settings: OwnerSettings, takeover: Takeover) -> None:
+        self.pending = PendingDeliveries()
+        self.position = takeover.position
+        """The next offset that it has not been given."""
+        self.spilled_to = takeover.spilled_to
+        """The newest bucket of spilled deliveries that is worked off; the shell moves it."""
+        self._settings = settings
+        self._takeover = takeover
+        self._folding = Folding(settings, takeover, self.pending)
+        self._warm_to = takeover.committed
+        self._low_water = LowWaterMark(max(takeover.committed, takeover.position))
+        self._committed = self._low_water.offset
+        self._batches = 0
+
+    @property
+    def owner(self) -> Owner:
+        """What its writes carry: the lease's epoch and the node."""
+        return self._takeover.owner
+
+    @property
+    def partition(self) -> int:
+        """Which partition it owns."""
+        return self._takeover.partition
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether records before the committed position are still to come."""
+        return self.position < self._warm_to
+
+    @property
+    def low_water(self) -> int:
+        """The offset below which every record is finished."""
+        return self._low_water.offset
+
+    @property
+    def cached(self) -> int:
+        """Message rows in memory."""
+        return len(self._folding.messages.rows)
+
+    @property
+    def evicted(self) -> int:
+        """Message rows put out of memory so far."""
+        return self._folding.messages.evicted
+
+    def limit_cache(self, messages_max: int) -> None:
+        """Change how many message rows may be kept; what is over goes out with the next batch."""
+        self._folding.messages.limit = messages_max
+
+    def needs(self, entries: Sequence[Entry]) -> Needs:
+        """Return the rows that these records rest on and that are neither in memory nor known to be nowhere."""
+        folding, generation, warm_to = self._folding, self._takeover.generation, self._warm_to
+        folding.messages.cover_from(entries[0].appended_at)
+        rows, bound = folding.messages.rows, folding.messages.bound
+        known, complete = folding.conversations.rows, folding.conversations.complete
+        messages: dict[MessageKey, None] = {}
+        conversations: dict[str, None] = {}
+        for offset, _, event, _, _ in entries:
+            if event is None:
+                continue
+            kind, conversation_id = event.kind, event.conversation_id
+            asks = kind in OF_CONVERSATION
+            if not asks:
+                if kind == HELLO:
+                    continue
+                key = (conversation_id, event.message_id)
+                row = rows.get(key)
+                if row is None and event.message_id < bound and (offset >= warm_to or kind == SEND):
+                    messages[key] = None
+                asks = kind in STARTS and (row is None or row.applied >= (generation, offset))
+            if asks and not complete and conversation_id not in known:
+                conversations[conversation_id] = None
+        return Needs(list(messages), list(conversations))
+
+    def fold(self, entries: Sequence[Entry], cold: Rows, now_ms: int) -> Work:
+        """Fold records in the order of their offsets; `cold` is what was found of what `needs` named for them.
+
+        `now_ms` (since 1970) is used for nothing but the times of redelivery.
+        """
+        folding = self._folding
+        folding.messages.cover_from(entries[0].appended_at)
+        folding.load(cold)
+        self._batches += 1
+        self.position = entries[-1].offset + 1
+        span = self._low_water.begin(max(self.position, self._low_water.offset))
+        work = Work(self._batches, span, now_ms)
+        generation, partition, warm_to = self._takeover.generation, self._takeover.partition, self._warm_to
+        apply = folding.apply
+        for offset, appended_at, event, reason, detail in entries:
+            if offset < warm_to:
+                work.tally.warm += 1
+                if event is not None:
+                    folding.warm(event, At(generation, partition, offset, appended_at), now_ms)
+            elif event is None:
+                work.tally.refuse(reason)
+                work.refuse(offset, reason, detail)
+            else:
+                apply(event, At(generation, partition, offset, appended_at), work)
+        folding.evict()
+        return work
+
+    def durable(self, work: Work) -> None:
+        """Note that a batch's rows are in the store; batches are told in order."""
+        self._folding.durable(work)
+
+    def finished(self, work: Work) -> None:
+        """Note that a batch's rows are durable and its answers reported."""
+        self._low_water.finish(work.span)
+
+    def commit_position(self) -> int:
+        """Return the offset to commit: all below it is finished, and what is owed is in the store or in the tail."""
+        position = self._low_water.offset
+        oldest = self.pending.oldest_offset()
+        if oldest is not None:
+            position = min(position, oldest + self._settings.tail_records)
+        self._committed = max(self._committed, position)
+        return self._committed
+
+    def due(self, now_ms: int, limit: int) -> Sequence[Pending]:
+        """Take up to `limit` deliveries that are due; tell each one's next time with `again` or `put_off`."""
+        taken = self.pending.due(now_ms, limit)
+        return [Pending(*key, waiting.attempt) for key, waiting in taken]
+
+    def again(self, waiting: Iterable[tuple[MessageRow, int]], now_ms: int) -> None:
+        """Note messages that still wait, each with its deliveries so far."""
+        schedule = self._settings.schedule
+        for row, attempt in waiting:
+            due_ms = schedule.due(row, attempt, now_ms)
+            self.pending.again((row.conversation_id, row.message_id), due_ms, attempt)
+
+    def put_off(self, due: Iterable[Pending], until_ms: int) -> None:
+        """Note that deliveries which were taken could not be looked at now."""
+        for pending in due:
+            self.pending.again((pending.conversation_id, pending.message_id), until_ms, pending.attempt)
+
+    def row(self, key: MessageKey) -> MessageRow | None:
+        """Return a message's row if it is in memory."""
+        return self._folding.messages.rows.get(key)
+
+    def is_durable(self, key: MessageKey) -> bool:
+        """Say whether all that is known of a message is in the store."""
+        return self._folding.is_durable(key)
+
+    def take_spill(self, now_ms: int, limit: int) -> tuple[Spill, dict[int, list[Pending]]] | None:
+        """Take deliveries that must be kept in the store instead of in memory, by the bucket in which they are due.
+
+        They hold the commit position until `pending.spilled` is told. None where there are none.
+        """
+        settings, low_water = self._settings, self._low_water.offset
+        spill = self.pending.take_spill(
+            since_before_ms=now_ms - settings.grace_s * 1000,
+            offset_before=low_water - settings.tail_records // 2,
+            keep=settings.pending_max,
+            limit=limit,
+            durable=low_water,
+        )
+        if spill is None:
+            return None
+        buckets: dict[int, list[Pending]] = {}
+        over = self._bucket_over(now_ms)
+        for key, waiting in spill.waiting.items():
+            bucket = settings.schedule.bucket(waiting.due_ms, over)
+            buckets.setdefault(bucket, []).append(Pending(*key, waiting.attempt))
+        return spill, buckets
+
+    def spill_again(self, waiting: Sequence[tuple[MessageRow, int]], now_ms: int) -> dict[int, list[Pending]]:
+        """Return deliveries that were worked off from a bucket and still wait, by their next bucket."""
+        return buckets_of(waiting, self._settings.schedule, now_ms, self._bucket_over(now_ms))
+
+    def _bucket_over(self, now_ms: int) -> int:
+        """Return the newest bucket to which nothing may be added: one behind it may be read at any time."""
+        return max(self.spilled_to, self._settings.schedule.bucket_at(now_ms))
+
+    def bucket_due(self, now_ms: int) -> int | None:
+        """Return the oldest bucket that is over and not worked off; None where there is none."""
+        bucket = self.spilled_to + 1
+        return bucket if bucket < self._settings.schedule.bucket_at(now_ms) else None
