@@ -97,7 +97,10 @@ class Store(Protocol):
         """Read bodies for redelivery. Raises StoreUnavailableError, StoreRefusedError."""
 
     def spill(self, partition: int, bucket: int, pending: Sequence[Pending], done: Done) -> None:
-        """Start to keep deliveries that are due in time bucket `bucket`; adding one twice keeps one."""
+        """Start to keep deliveries that are due in time bucket `bucket`; of one added twice the later attempt stays.
+
+        A bucket that was dropped stays empty: what is due at or before `spill_position` goes into a later one.
+        """
 
     def spilled(self, partition: int, bucket: int) -> Iterator[Pending]:
         """Read a time bucket's deliveries, paged. Raises StoreUnavailableError, StoreRefusedError."""
@@ -127,7 +130,10 @@ class Store(Protocol):
         """Read one message whole."""
 
     def history(self, conversation_id: str, limit: int, *, newest_first: bool = True) -> Iterator[StoredMessage]:
-        """Read a conversation's messages in the order of their ids, paged."""
+        """Read a conversation's messages in the order of their ids, paged.
+
+        Looks into the conversation row's `buckets` and nowhere else.
+        """
 
     def find(self, message_id: bytes) -> Iterator[StoredMessage]:
         """Find a message without its conversation: a scan of the whole store, for people."""

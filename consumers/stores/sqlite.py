@@ -47,7 +47,9 @@ _CLAIM: Final = (
     " SET epoch = epoch + 1, node = excluded.node, since = excluded.since RETURNING *"
 )
 _SPILL: Final = (
-    "INSERT INTO pending_deliveries VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+    "INSERT INTO pending_deliveries SELECT ?1, ?2, ?3, ?4, ?5"
+    " WHERE NOT EXISTS (SELECT 1 FROM pending_progress WHERE log_partition = ?1 AND bucket >= ?2)"
+    " ON CONFLICT DO UPDATE"
     " SET attempt = max(attempt, excluded.attempt)"
 )
 _SPILLED: Final = (

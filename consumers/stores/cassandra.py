@@ -1,0 +1,260 @@
+"""The store for many machines: Cassandra, under stamps.
+
+Every write of a row says `USING TIMESTAMP stamp`, so the order in which writes land does not matter: Cassandra keeps
+the newest cell, and at equal stamps the larger value, which is the later epoch in `owner` and the same value in all
+other cells, because the fold computes the same row from the same prefix. A row's two kinds of cells (written once,
+written by every event) come together when both writes have landed; until then the row reads as not there.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Self
+
+from cassandra.cluster import Cluster, Session
+from cassandra.concurrent import execute_concurrent_with_args
+from cassandra.query import BatchStatement, BatchType
+
+from consumers.errors import StoreRefusedError
+from consumers.rows import ConversationWrite, MessageWrite, Owner
+from consumers.stores import cassandra_rows as rows
+from consumers.stores.cassandra_batches import BatchLimits, batches
+from consumers.stores.cassandra_conditional import Leases, TopicRecords
+from consumers.stores.cassandra_errors import translating
+from consumers.stores.cassandra_replicas import Replicas
+from consumers.stores.cassandra_scan import Scan
+from consumers.stores.cassandra_session import connect, open_cluster, quoted
+from consumers.stores.cassandra_wire import PackedBatch, PackedProtocol
+from consumers.stores.cassandra_writer import InFlight
+from consumers.stores.contract import (
+    Content,
+    Done,
+    Lease,
+    MessageKey,
+    Pending,
+    Rows,
+    StoredMessage,
+    TopicRecord,
+)
+from consumers.stores.process import OpenIn
+from consumers.stores.settings import CassandraSettings
+from schemas.identity import bucket_of
+
+PAGE_ROWS: Final = 500
+IDS_PER_READ_MAX: Final = 50
+SPILLS_PER_BATCH: Final = 100
+"""All of one Cassandra partition, so one mutation."""
+_AFTER_EVERY_SPILL: Final = 2**62
+"""The stamp of a dropped bucket."""
+
+_READ: Final = "WHERE conversation_id = ? AND bucket = ? AND message_id IN ?"
+_QUERIES: Final = {
+    "move": rows.MOVE_MESSAGE,
+    "make": rows.MAKE_MESSAGE,
+    "put_conversation": rows.PUT_CONVERSATION,
+    "messages": f"SELECT {rows.MESSAGE_COLUMNS} FROM {{keyspace}}.messages {_READ}",
+    "contents": f"SELECT conversation_id, message_id, body, content_type FROM {{keyspace}}.messages {_READ}",
+    "stored": f"SELECT {rows.STORED_COLUMNS} FROM {{keyspace}}.messages {_READ}",
+    "conversation": f"SELECT {rows.CONVERSATION_COLUMNS} FROM {{keyspace}}.conversations WHERE conversation_id = ?",
+    "spill": "UPDATE {keyspace}.pending_deliveries USING TIMESTAMP ? SET attempt = ?"
+    " WHERE log_partition = ? AND bucket = ? AND conversation_id = ? AND message_id = ?",
+    "spilled": "SELECT conversation_id, message_id, attempt FROM {keyspace}.pending_deliveries"
+    " WHERE log_partition = ? AND bucket = ?",
+    "drop": "DELETE FROM {keyspace}.pending_deliveries USING TIMESTAMP ? WHERE log_partition = ? AND bucket = ?",
+    "set_progress": "UPDATE {keyspace}.pending_progress USING TIMESTAMP ? SET bucket = ? WHERE log_partition = ?",
+    "progress": "SELECT bucket FROM {keyspace}.pending_progress WHERE log_partition = ?",
+    "ping": "SELECT key FROM system.local",
+}
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class CassandraStore:
+    """`Store` on Cassandra; make one with `open`."""
+
+    def __init__(
+        self, cluster: Cluster, session: Session, settings: CassandraSettings, now_ms: Callable[[], int]
+    ) -> None:
+        self._cluster = cluster
+        self._session = session
+        self._settings = settings
+        self._limits = BatchLimits(settings.batch_bytes_max, settings.batch_partitions_max)
+        self._open = OpenIn()
+        keyspace = quoted(settings.keyspace)
+        self._prepared = {name: session.prepare(query.format(keyspace=keyspace)) for name, query in _QUERIES.items()}
+        for statement in self._prepared.values():
+            statement.is_idempotent = True
+        ids = (self._prepared[name].query_id for name in ("move", "make", "put_conversation"))
+        self._ids = rows.PreparedIds.of(*ids)
+        self._batch = partial(PackedBatch, settings.keyspace)
+        self._replicas = Replicas(cluster.metadata, settings.keyspace, settings.datacenter)
+        self._in_flight = InFlight(session, settings.batches_in_flight_max)
+        self._leases = Leases(session, keyspace, now_ms)
+        self._topics = TopicRecords(session, keyspace)
+        self._scan = Scan(session, keyspace)
+
+    @classmethod
+    def open(cls, settings: CassandraSettings, *, now_ms: Callable[[], int] = _now_ms) -> Self:
+        """Connect and prepare. Raises StoreUnavailableError; StoreRefusedError where the tables are not there."""
+        cluster = open_cluster(settings)
+        session = connect(cluster)
+        session.client_protocol_handler = PackedProtocol
+        session.default_fetch_size = PAGE_ROWS
+        try:
+            with translating("to prepare statements"):
+                return cls(cluster, session, settings, now_ms)
+        except BaseException:
+            cluster.shutdown()
+            raise
+
+    def read(self, messages: Sequence[MessageKey], conversations: Sequence[str]) -> Rows:
+        """Read the rows named, all at once."""
+        found = self._read_many("messages", _by_partition(messages))
+        others = self._read_many("conversation", [(conversation_id,) for conversation_id in conversations])
+        there = filter(None, map(rows.message_row, found))
+        return Rows(
+            {(row.conversation_id, row.message_id): row for row in there},
+            {row.conversation_id: row for row in map(rows.conversation_row, others)},
+        )
+
+    def write(
+        self,
+        owner: Owner,
+        messages: Sequence[MessageWrite],
+        conversations: Sequence[ConversationWrite],
+        done: Done,
+    ) -> None:
+        """Send the rows in batches."""
+        if not self._usable(done):
+            return
+        packed = rows.pack_messages(messages, owner, self._ids)
+        packed += rows.pack_conversations(conversations, owner, self._ids)
+        grouped = batches(packed, self._limits, self._replicas.grouping())
+        self._in_flight.submit([self._batch(*batch) for batch in grouped], done)
+
+    def contents(self, messages: Sequence[MessageKey]) -> Mapping[MessageKey, Content]:
+        """Read bodies for redelivery."""
+        found = self._read_many("contents", _by_partition(messages))
+        return {
+            (conversation_id, message_id.bytes): Content(body, content_type)
+            for conversation_id, message_id, body, content_type in found
+            if body is not None
+        }
+
+    def spill(self, partition: int, bucket: int, pending: Sequence[Pending], done: Done) -> None:
+        """Send deliveries in batches of one Cassandra partition."""
+        if not self._usable(done):
+            return
+        chunks = [pending[start : start + SPILLS_PER_BATCH] for start in range(0, len(pending), SPILLS_PER_BATCH)]
+        self._in_flight.submit([self._spill_batch(partition, bucket, chunk) for chunk in chunks], done)
+
+    def _spill_batch(self, partition: int, bucket: int, pending: Iterable[Pending]) -> BatchStatement:
+        batch = BatchStatement(BatchType.UNLOGGED)
+        for one in pending:
+            message_id = rows.uuid_of(one.message_id)
+            values = (one.attempt, one.attempt, partition, bucket, one.conversation_id, message_id)
+            batch.add(self._prepared["spill"], values)
+        batch.is_idempotent = True
+        return batch
+
+    def spilled(self, partition: int, bucket: int) -> Iterator[Pending]:
+        """Read a time bucket's deliveries, paged."""
+        for conversation_id, message_id, attempt in self._rows("spilled", (partition, bucket)):
+            yield Pending(conversation_id, message_id.bytes, attempt)
+
+    def drop_spilled(self, partition: int, bucket: int) -> None:
+        """Forget a whole time bucket, then remember that all up to it is worked off."""
+        self._open.check()
+        with translating(f"to drop bucket {bucket} of partition {partition}"):
+            self._session.execute(self._prepared["drop"], (_AFTER_EVERY_SPILL, partition, bucket))
+            self._session.execute(self._prepared["set_progress"], (bucket, bucket, partition))
+
+    def spill_position(self, partition: int) -> int | None:
+        """Return the newest bucket that is worked off, None before the first."""
+        found = next(self._rows("progress", (partition,)), None)
+        return int(found[0]) if found else None
+
+    def claim_lease(self, partition: int, node: str) -> Lease:
+        """Take a partition with one conditional write."""
+        self._open.check()
+        return self._leases.claim(partition, node)
+
+    def leases(self) -> Sequence[Lease]:
+        """Read all leases, serially."""
+        self._open.check()
+        return self._leases.all()
+
+    def topic_record(self, topic: str) -> TopicRecord | None:
+        """Read what is recorded about a topic."""
+        self._open.check()
+        return self._topics.read(topic)
+
+    def record_topic(self, record: TopicRecord, expected: TopicRecord | None) -> bool:
+        """Replace the record where it is still `expected`; say whether it was."""
+        self._open.check()
+        return self._topics.replace(record, expected)
+
+    def message(self, key: MessageKey) -> StoredMessage | None:
+        """Read one message whole."""
+        found = self._read_many("stored", _by_partition([key]))
+        return rows.stored_message(found[0]) if found else None
+
+    def history(self, conversation_id: str, limit: int, *, newest_first: bool = True) -> Iterator[StoredMessage]:
+        """Read a conversation's messages in the order of their ids, bucket after bucket, paged."""
+        conversation = self.read((), (conversation_id,)).conversations.get(conversation_id)
+        if conversation is None:
+            return
+        buckets = reversed(conversation.buckets) if newest_first else conversation.buckets
+        yield from self._scan.history(self._open.check, conversation_id, buckets, limit, newest_first=newest_first)
+
+    def find(self, message_id: bytes) -> Iterator[StoredMessage]:
+        """Find a message without its conversation: a scan."""
+        return self._scan.find(self._open.check, message_id)
+
+    def all_messages(self) -> Iterator[StoredMessage]:
+        """Read every message, paged."""
+        return self._scan.all(self._open.check)
+
+    def ping(self) -> None:
+        """Make one round trip."""
+        list(self._rows("ping", ()))
+
+    def close(self) -> None:
+        """Wait for what is in flight, then close the connections."""
+        if self._open.close():
+            self._in_flight.wait_until_idle(self._settings.request_timeout_s)
+            self._cluster.shutdown()
+
+    def _usable(self, done: Done) -> bool:
+        try:
+            self._open.check()
+        except StoreRefusedError as error:
+            done(error)
+            return False
+        return True
+
+    def _rows(self, name: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
+        return self._scan.pages(self._open.check, self._prepared[name], values)
+
+    def _read_many(self, name: str, values: Sequence[tuple[object, ...]]) -> list[tuple[Any, ...]]:
+        """Run one query for many keys, a bounded number at a time."""
+        self._open.check()
+        with translating("a read"):
+            results = execute_concurrent_with_args(
+                self._session, self._prepared[name], values, concurrency=self._settings.reads_in_flight_max
+            )
+            return [found for _, result in results for found in result]
+
+
+def _by_partition(messages: Iterable[MessageKey]) -> list[tuple[object, ...]]:
+    """Return (conversation_id, bucket, ids) for each Cassandra partition, with a bounded number of ids each."""
+    partitions: dict[tuple[str, int], dict[bytes, None]] = {}
+    for conversation_id, message_id in messages:
+        partitions.setdefault((conversation_id, bucket_of(message_id)), {})[message_id] = None
+    return [
+        (*partition, [rows.uuid_of(one) for one in ids[start : start + IDS_PER_READ_MAX]])
+        for partition, ids in ((partition, list(ids)) for partition, ids in partitions.items())
+        for start in range(0, len(ids), IDS_PER_READ_MAX)
+    ]
