@@ -1,11 +1,12 @@
 """Compiles a record's shape into two plain functions that write and read its body.
 
-Why not fastavro at run time: a worker decodes one record and encodes two for every event, in 35 µs altogether. Times in
-µs, Python 3.11, fastavro 1.13 (its encoding with the validation that it leaves to a second pass):
+Why not fastavro at run time: a worker decodes one record and encodes two for every event, in 35 µs altogether. Measured
+in µs, through `schemas.codec`, Python 3.11 and fastavro 1.13 (which leaves range checks to a second pass over a record
+to encode, counted here, and makes none while decoding):
 
-    record                          encode: fastavro  here    decode: fastavro  here
-    SEND of 100 bytes                       ENC_F_S   ENC_S           DEC_F_S   DEC_S
-    DELIVERED or READ                       ENC_F_R   ENC_R           DEC_F_R   DEC_R
+    record                        encode: fastavro  here    decode: fastavro  here
+    SEND of 100 bytes                         12.4   2.7                 5.5   3.5
+    DELIVERED or READ                         11.1   1.1                 4.8   1.6
 
 So a schema is turned into straight Python once, when it is loaded, as the standard library does for named tuples and
 dataclasses. The schema file stays the only layout there is, and property tests hold the bytes equal to fastavro's.
@@ -56,9 +57,12 @@ def int_at(data: bytes, at: int) -> tuple[int, int]:
 
 
 def size_at(data: bytes, at: int) -> tuple[int, int]:
-    """Return the length at an index and the index behind it; raise ValueError where it is negative."""
-    low, high = data[at : at + 2]  # a shorter rest is a ValueError too
-    if high < 0x80 and not low & 1:  # the usual case where one byte was not enough
+    """Return the length that is not in one byte at an index, and the index behind it.
+
+    Raises ValueError where it is negative or cut off.
+    """
+    low, high = data[at : at + 2]
+    if low & 0x81 == 0x80 and high < 0x80:  # nearly always: two bytes
         return (low & 0x7F) >> 1 | high << 6, at + 2
     size, at = number_at(data, at)
     if size < 0:
@@ -74,7 +78,7 @@ def count_at(data: bytes, at: int) -> tuple[int, int]:
     """
     count, at = number_at(data, at)
     if count < 0:
-        count, (_, at) = -count, size_at(data, at)
+        count, (_, at) = -count, number_at(data, at)
     if count > len(data) - at:
         raise ValueError(f"an array of {count} items in {len(data) - at} bytes")
     return count, at
