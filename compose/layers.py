@@ -13,8 +13,8 @@ from compose.errors import SettingsError
 
 PREFIX: Final = "TWOTICK_"
 NESTING: Final = "__"
-NOT_SETTINGS: Final = frozenset({"TWOTICK_CONFIG", "TWOTICK_DEBUG", "TWOTICK_TEST_STACK"})
-"""Variables that begin like settings: the configuration file, `--debug`, and the stack that the tests use."""
+NOT_SETTINGS: Final = ("TWOTICK_CONFIG", "TWOTICK_DEBUG", "TWOTICK_TEST_")
+"""How variables begin that look like settings: the configuration file, `--debug`, and what the tests are told."""
 FILE_SUFFIX: Final = "_file"
 """`password_file = "/run/secrets/x"` says: the password stands in that file."""
 _SECRET_ENDINGS: Final = ("password", "secret", "pem", "token", "sasl.oauthbearer.config")
@@ -81,7 +81,7 @@ def from_environment(environ: Mapping[str, str]) -> list[Given]:
     return [
         Given(_key_of(name), environ[name], name)
         for name in sorted(environ)
-        if name.startswith(PREFIX) and name not in NOT_SETTINGS
+        if name.startswith(PREFIX) and not name.startswith(NOT_SETTINGS)
     ]
 
 

@@ -1,4 +1,4 @@
-"""The sections of the settings that belong to no room: which store, and which stack on this machine."""
+"""The sections of the settings that belong to no room: which store, and the servers on this machine."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -6,7 +6,8 @@ from typing import Literal
 
 import platformdirs
 
-StackKind = Literal["embedded", "local", "none"]
+from compose.stacks.local import LocalSettings
+from consumers.stores.settings import CassandraSettings
 
 
 def data_folder() -> Path:
@@ -22,27 +23,25 @@ class StoreSettings:
     """`sqlite` for workers on one machine, `cassandra` for as many as you like."""
     path: Path = field(default_factory=lambda: data_folder() / "store.sqlite")
     """SQLite: the file. All workers open the same one; it must not be on a network file system."""
-    contact_points: tuple[str, ...] = ("127.0.0.1",)
-    """Cassandra: hosts to ask first for the others."""
-    port: int = 9042
-    """Cassandra: the port of the native protocol."""
-    keyspace: str = "twotick"
-    """Cassandra: the keyspace of all tables."""
-    datacenter: str = "datacenter1"
-    """Cassandra: the data centre whose nodes this process talks to (LOCAL_QUORUM)."""
-    replication: int = 1
-    """Cassandra: copies of each row in a data centre when `twotick migrate` makes the keyspace; 3 in production."""
-    username: str = ""
-    """Cassandra: empty for no authentication."""
-    password: str = ""
-    """Cassandra: better `password_file`, the file that holds it."""
+    cassandra: CassandraSettings = field(default_factory=CassandraSettings)
+    """Cassandra: where it is and how it is used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackSettings:
     """The servers that `twotick up` runs on this machine."""
 
-    kind: StackKind = "local"
-    """`local`: Kafka and Cassandra from their jars; `embedded`: an in-process broker and SQLite."""
-    folder: Path = field(default_factory=lambda: data_folder() / "stack")
-    """All of the stack's data, logs and jars."""
+    folder: Path = field(default_factory=lambda: data_folder() / "local")
+    """All of their data, logs and ports."""
+    local: LocalSettings = field(default_factory=LocalSettings)
+    """How they are sized and run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserSettings:
+    """Who sends and receives from this machine's command line."""
+
+    name: str = ""
+    """The user where no `--as` says another."""
+    outboxes: Path = field(default_factory=lambda: data_folder() / "outboxes")
+    """The folder of the users' outbox files."""

@@ -24,7 +24,9 @@ FILE_NAME: Final = "twotick.toml"
 KAFKA: Final = "kafka"
 SECTIONS: Final[Mapping[str, str]] = {
     "store": "compose.sections:StoreSettings",
+    "user": "compose.sections:UserSettings",
     "client": "producers.settings:ClientSettings",
+    "worker": "consumers.settings:WorkerSettings",
     "stack": "compose.sections:StackSettings",
 }
 """Section to its dataclass, as `module:name` so that reading one section loads no other."""
@@ -70,6 +72,14 @@ class Settings:
             if section == KAFKA:
                 values[name] = ",".join(given.value) if isinstance(given.value, list) else given.value
         return values
+
+    def value(self, key: str, value_type: type[_Section]) -> _Section:
+        """Return one value. Raises SettingsError where what was given is none that it can have."""
+        section, _, name = key.partition(".")
+        found = _attribute(self.section(section, section_type(section)), name)
+        if not isinstance(found, value_type):
+            raise TypeError(f"{key} is a {type(found).__name__}, not a {value_type.__name__}")
+        return found
 
     def is_set(self, key: str) -> bool:
         """Say whether somebody set a key."""

@@ -21,10 +21,16 @@ class Wiring:
 
     @cached_property
     def settings(self) -> "Settings":
-        """Read the settings. Raises SettingsError."""
+        """Read the settings, with the addresses of the local stack where one runs. Raises SettingsError."""
+        from compose.here import running_stack
         from compose.settings import load
 
-        return load(flags=self._flags, environ=os.environ, config=self._config)
+        # Read once to learn where the stack would be, and again with what it says.
+        alone = load(flags=self._flags, environ=os.environ, config=self._config)
+        found = running_stack(alone.value("stack.folder", Path))
+        if not found:
+            return alone
+        return load(flags=self._flags, environ=os.environ, config=self._config, stack=found)
 
     def show(self, rows: Iterable[Mapping[str, object]], columns: Sequence[str], form: str | None) -> None:
         """Print rows as `--output` says; see `compose.output.show`."""

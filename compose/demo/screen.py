@@ -4,6 +4,7 @@ import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -20,6 +21,14 @@ TICKS: Final[Mapping[str, str]] = {
     "DELIVERED": "[white]✓✓[/]",
     "READ": "[bold cyan]✓✓[/]",
 }
+
+
+class Tone(StrEnum):
+    """How an event is meant; the value is its color."""
+
+    PLAIN = "default"
+    BAD = "bold red"
+    GOOD = "green"
 
 
 class Holding(NamedTuple):
@@ -50,6 +59,8 @@ class Snapshot:
     sent: int = 0
     delivered: int = 0
     read: int = 0
+    settled: int = 0
+    """In a final state for their senders."""
     holdings: Sequence[Holding] = ()
     lines: Sequence[Line] = ()
     processes: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +73,7 @@ class Screen(Protocol):
     def update(self, snapshot: Snapshot) -> None:
         """Show the state of things."""
 
-    def event(self, text: str, *, seconds: float) -> None:
+    def event(self, text: str, *, seconds: float, tone: Tone = Tone.PLAIN) -> None:
         """Show that something happened, `seconds` after the start."""
 
     def close(self) -> None:
@@ -85,8 +96,9 @@ class PlainScreen:
                 seconds=snapshot.seconds,
             )
 
-    def event(self, text: str, *, seconds: float) -> None:
+    def event(self, text: str, *, seconds: float, tone: Tone = Tone.PLAIN) -> None:
         """Print what happened."""
+        del tone
         sys.stderr.write(f"{seconds:6.1f} s  {text}\n")
 
     def close(self) -> None:
@@ -109,9 +121,9 @@ class LiveScreen:
         self._snapshot = snapshot
         self._live.update(self._picture())
 
-    def event(self, text: str, *, seconds: float) -> None:
+    def event(self, text: str, *, seconds: float, tone: Tone = Tone.PLAIN) -> None:
         """Add a line to the ticker."""
-        self._events.append(f"[dim]{seconds:5.1f} s[/]  {text}")
+        self._events.append(f"[dim]{seconds:5.1f} s[/]  [{tone}]{text}[/]")
         self._live.update(self._picture())
 
     def close(self) -> None:

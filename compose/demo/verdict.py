@@ -29,6 +29,7 @@ class Planned(NamedTuple):
     """A message that a client was to send."""
 
     body: str
+    """Unique: the demo's own name of the message."""
     sender: str
     recipients: tuple[str, ...]
 

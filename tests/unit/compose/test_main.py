@@ -35,11 +35,12 @@ def test_help_loads_no_driver_and_no_validation() -> None:
 
 
 def test_an_unknown_setting_ends_with_2_and_a_hint_on_standard_error(tmp_path: Path) -> None:
-    (tmp_path / "twotick.toml").write_text("[store]\nkeyspase = 'x'\n")
+    (tmp_path / "twotick.toml").write_text("[store.cassandra]\nkeyspase = 'x'\n")
     done = twotick("config", "show", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert (
-        done.stderr == "error: twotick.toml: there is no setting store.keyspase\nhint: Did you mean store.keyspace?\n"
+        done.stderr
+        == "error: twotick.toml: there is no setting store.cassandra.keyspase\nhint: Did you mean store.cassandra.keyspace?\n"
     )
 
 
@@ -54,14 +55,17 @@ def test_an_unknown_command_ends_with_2(tmp_path: Path) -> None:
 
 
 def test_rows_are_json_lines_where_standard_output_is_no_terminal(tmp_path: Path) -> None:
-    done = twotick("config", "show", "--sources", cwd=tmp_path, TWOTICK_STORE__PORT="9043")
-    assert '{"setting": "store.port", "value": 9043, "source": "TWOTICK_STORE__PORT"}' in done.stdout.splitlines()
+    done = twotick("config", "show", "--sources", cwd=tmp_path, TWOTICK_STORE__CASSANDRA__PORT="9043")
+    assert (
+        '{"setting": "store.cassandra.port", "value": 9043, "source": "TWOTICK_STORE__CASSANDRA__PORT"}'
+        in done.stdout.splitlines()
+    )
 
 
 def test_no_color_is_kept(tmp_path: Path) -> None:
     done = twotick("config", "show", "--output", "table", cwd=tmp_path, NO_COLOR="1", FORCE_COLOR="1")
     assert "\x1b[3" not in done.stdout
-    assert "store.keyspace" in done.stdout
+    assert "store.cassandra.keyspace" in done.stdout
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:

@@ -27,22 +27,22 @@ def sources(settings: Settings) -> dict[str, tuple[object, str]]:
 
 
 def test_flag_over_environment_over_file_over_stack_over_default(config) -> None:
-    path = config('[store]\nkind = "cassandra"\nport = 1\nkeyspace = "file"\ndatacenter = "file"\n')
+    path = config('[store]\nkind = "cassandra"\n[store.cassandra]\nport = 1\nkeyspace = "file"\ndatacenter = "file"\n')
     settings = load(
-        flags=["store.port=3"],
-        environ={"TWOTICK_STORE__PORT": "2", "TWOTICK_STORE__KEYSPACE": "environment"},
+        flags=["store.cassandra.port=3"],
+        environ={"TWOTICK_STORE__CASSANDRA__PORT": "2", "TWOTICK_STORE__CASSANDRA__KEYSPACE": "environment"},
         config=path,
         stack=[
-            Given("store.datacenter", "stack", "the stack"),
-            Given("store.contact_points", ["10.0.0.1"], "the stack"),
+            Given("store.cassandra.datacenter", "stack", "the stack"),
+            Given("store.cassandra.contact_points", ["10.0.0.1"], "the stack"),
         ],
     )
     found = sources(settings)
-    assert found["store.port"] == (3, "--set store.port")
-    assert found["store.keyspace"] == ("environment", "TWOTICK_STORE__KEYSPACE")
-    assert found["store.datacenter"] == ("file", str(path))
-    assert found["store.contact_points"] == (("10.0.0.1",), "the stack")
-    assert found["store.replication"] == (1, "default")
+    assert found["store.cassandra.port"] == (3, "--set store.cassandra.port")
+    assert found["store.cassandra.keyspace"] == ("environment", "TWOTICK_STORE__CASSANDRA__KEYSPACE")
+    assert found["store.cassandra.datacenter"] == ("file", str(path))
+    assert found["store.cassandra.contact_points"] == (("10.0.0.1",), "the stack")
+    assert found["store.cassandra.username"] == ("", "default")
 
 
 def test_every_setting_can_be_set_by_its_variable() -> None:
@@ -56,8 +56,8 @@ def test_every_setting_can_be_set_by_its_variable() -> None:
 
 
 def test_a_list_in_the_environment_is_separated_by_commas() -> None:
-    settings = load(environ={"TWOTICK_STORE__CONTACT_POINTS": "one, two"}, config=None)
-    assert settings.section("store", StoreSettings).contact_points == ("one", "two")
+    settings = load(environ={"TWOTICK_STORE__CASSANDRA__CONTACT_POINTS": "one, two"}, config=None)
+    assert settings.section("store", StoreSettings).cassandra.contact_points == ("one", "two")
 
 
 @pytest.mark.parametrize(
@@ -72,16 +72,28 @@ def test_kafka_settings_pass_through_by_their_own_names(config, text: str) -> No
     ("environ", "flags", "text", "message", "hint"),
     [
         (
-            {"TWOTICK_STORE__KEYSPASE": "x"},
+            {"TWOTICK_STORE__CASSANDRA__KEYSPASE": "x"},
             [],
             "",
-            "TWOTICK_STORE__KEYSPASE: there is no setting store.keyspase",
-            "store.keyspace",
+            "TWOTICK_STORE__CASSANDRA__KEYSPASE: there is no setting store.cassandra.keyspase",
+            "store.cassandra.keyspace",
         ),
-        ({}, [], "[store]\nkeyspce = 1\n", "twotick.toml: there is no setting store.keyspce", "store.keyspace"),
+        (
+            {},
+            [],
+            "[store.cassandra]\nkeyspce = 1\n",
+            "twotick.toml: there is no setting store.cassandra.keyspce",
+            "store.cassandra.keyspace",
+        ),
         ({}, [], "[sore]\nkind = 1\n", "twotick.toml: there is no section sore", "store.kind"),
         ({}, ["stor.x=1"], "", "--set stor.x: there is no section stor", "store"),
-        ({"TWOTICK_KEYSPACE": "x"}, [], "", "TWOTICK_KEYSPACE: there is no section keyspace", "store.keyspace"),
+        (
+            {"TWOTICK_KEYSPACE": "x"},
+            [],
+            "",
+            "TWOTICK_KEYSPACE: there is no section keyspace",
+            "store.cassandra.keyspace",
+        ),
         ({"TWOTICK_KAFKA": "x"}, [], "", "TWOTICK_KAFKA: kafka is a section, not a setting", "TWOTICK_KAFKA__NAME"),
     ],
 )
@@ -97,11 +109,11 @@ def test_what_is_no_setting_is_an_error_that_names_the_place_and_guesses(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[store]\nport = 'many'\n", "store.port = 'many'"),
+        ("[store.cassandra]\nport = 'many'\n", "store.cassandra.port = 'many'"),
         ("[store]\nkind = 'mysql'\n", "'sqlite' or 'cassandra'"),
         ("kind = 'sqlite'\n", "kind stands outside of any section"),
         ("[store\n", "is not valid TOML"),
-        ("[store]\ncontact_points = [1]\n", "store.contact_points is neither"),
+        ("[store.cassandra]\ncontact_points = [1]\n", "store.cassandra.contact_points is neither"),
     ],
 )
 def test_a_value_that_cannot_be_is_an_error_that_names_file_and_key(config, text: str, says: str) -> None:
@@ -121,12 +133,12 @@ def test_a_flag_without_a_value_is_an_error() -> None:
 def test_secrets_come_from_files_and_are_never_shown(config, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("s3cret\n")
-    text = f'[store]\npassword_file = "{secret}"\n[kafka]\n"sasl.password_file" = "{secret}"\n'
+    text = f'[store.cassandra]\npassword_file = "{secret}"\n[kafka]\n"sasl.password_file" = "{secret}"\n'
     settings = load(environ={}, config=config(text))
-    assert settings.section("store", StoreSettings).password == "s3cret"
+    assert settings.section("store", StoreSettings).cassandra.password == "s3cret"
     assert settings.kafka()["sasl.password"] == "s3cret"
     shown = sources(settings)
-    assert shown["store.password"] == ("********", f"{secret}, named by {tmp_path / 'twotick.toml'}")
+    assert shown["store.cassandra.password"] == ("********", f"{secret}, named by {tmp_path / 'twotick.toml'}")
     assert "s3cret" not in str(shown)
 
 
@@ -138,13 +150,13 @@ def test_a_secret_of_kafka_can_come_from_a_file_named_by_a_variable(tmp_path: Pa
 
 
 def test_a_secret_file_that_is_not_there_is_an_error(config) -> None:
-    with pytest.raises(SettingsError, match=r"the secret named by store\.password_file .* cannot be read"):
-        load(environ={}, config=config('[store]\npassword_file = "/nowhere/at/all"\n'))
+    with pytest.raises(SettingsError, match=r"the secret named by store\.cassandra\.password_file .* cannot be read"):
+        load(environ={}, config=config('[store.cassandra]\npassword_file = "/nowhere/at/all"\n'))
 
 
 def test_a_bad_secret_is_not_repeated_in_the_error(config) -> None:
     with pytest.raises(SettingsError) as caught:
-        load(environ={}, config=config("[store]\npassword = 12345\n")).section("store", StoreSettings)
+        load(environ={}, config=config("[store.cassandra]\npassword = 12345\n")).section("store", StoreSettings)
     assert "12345" not in caught.value.message
 
 

@@ -1,0 +1,64 @@
+"""Reads outbox files with queries of its own, so that the verdict does not rest on the code it judges."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+
+class OwnMessage(NamedTuple):
+    """A message that the outbox's user sent."""
+
+    message_id: str
+    conversation_id: str
+    seq: int
+    state: str
+    created_at: int
+    changed_at: int
+    """ms since 1970, by the log's clock as far as the client knows it."""
+
+
+class Arrival(NamedTuple):
+    """A message that came in."""
+
+    message_id: str
+    body: str
+
+
+def _reading(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)
+
+
+def states(path: Path) -> Counter[str]:
+    """Return how many of the user's own messages are in each state; empty where the file is not there yet."""
+    if not path.is_file():
+        return Counter()
+    with closing(_reading(path)) as connection:
+        try:
+            return Counter(dict(connection.execute("SELECT state, count(*) FROM messages GROUP BY state")))
+        except sqlite3.OperationalError:  # a file whose tables are still being made
+            return Counter()
+
+
+def own_messages(path: Path, latest: int | None = None) -> list[OwnMessage]:
+    """Return the user's own messages in the order in which they were sent; with `latest` only the last few."""
+    if not path.is_file():
+        return []
+    sql = """SELECT message_id, conversation_id, seq, state, created_at, changed_at FROM messages
+        ORDER BY position DESC LIMIT ?"""
+    with closing(_reading(path)) as connection:
+        try:
+            rows = connection.execute(sql, (-1 if latest is None else latest,)).fetchall()
+        except sqlite3.OperationalError:  # a file whose tables are still being made
+            return []
+    return [OwnMessage(str(UUID(bytes=row[0])), *row[1:]) for row in reversed(rows)]
+
+
+def arrivals(path: Path) -> Iterator[Arrival]:
+    """Yield everything that came in, in the order of arrival."""
+    with closing(_reading(path)) as connection:
+        for message_id, body in connection.execute("SELECT message_id, body FROM deliveries ORDER BY arrival"):
+            yield Arrival(str(UUID(bytes=message_id)), bytes(body).decode())

@@ -1,0 +1,67 @@
+"""The demo's processes: started, killed, paused and ended by their ids, their output kept in files."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from compose.errors import ComposeError
+
+_STOP_TIMEOUT_S = 30.0
+
+
+class Process:
+    """One child process; may be started again after it was killed."""
+
+    def __init__(self, name: str, command: Sequence[str], log: Path, environ: dict[str, str] | None = None) -> None:
+        self.name = name
+        self.log = log
+        self._command = command
+        self._environ = environ
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, its output appended to the log; in a process group of its own, so Ctrl-C is ours to pass on."""
+        with self.log.open("ab") as log:
+            self._child = subprocess.Popen(  # noqa: S603 - our own command
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **(self._environ or {})},
+                start_new_session=True,
+            )
+
+    @property
+    def running(self) -> bool:
+        """Say whether it is alive."""
+        return self._child is not None and self._child.poll() is None
+
+    def kill(self) -> None:
+        """SIGKILL: no goodbye of any kind."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM, without waiting."""
+        if self._child is not None and self._child.poll() is None:
+            self._child.send_signal(signal.SIGTERM)
+
+    def stopped(self, timeout_s: float = _STOP_TIMEOUT_S) -> int:
+        """Ask it to stop, wait for that, and kill it where it does not; return its exit code."""
+        self.ask_to_stop()
+        if self._child is None:
+            return 0
+        try:
+            return self._child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self._child.returncode
+
+    def check(self) -> None:
+        """Raise ComposeError where it ended although nobody asked it to."""
+        if self._child is not None and (code := self._child.poll()) is not None:
+            tail = self.log.read_text(errors="replace").strip().splitlines()[-3:]
+            raise ComposeError(f"{self.name} ended with {code}: {' | '.join(tail)}", f"Its output is in {self.log}.")

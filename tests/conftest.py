@@ -1,0 +1,73 @@
+"""What all tests share: servers that are started once a run, and the last lines that name what could not run.
+
+- `local_stack` is real Kafka and Cassandra, started through `compose.stacks` in a folder of the run's own. The variable
+  TWOTICK_TEST_STACK names the folder of a stack to use instead, which is left running.
+- Where Java or Maven is missing the tests that need them are skipped, and the last lines say so. With
+  TWOTICK_TEST_REQUIRE=local_stack, which CI sets, that is a failure.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compose.stacks.errors import ToolMissingError
+from compose.stacks.local import LocalSettings, LocalStack
+
+NOT_HERE = "not here: "
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_this_machine(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what this machine's user has set or stored out of every test."""
+    for name in os.environ:
+        if name.startswith("TWOTICK_") and not name.startswith("TWOTICK_TEST_"):
+            monkeypatch.delenv(name)
+    home = tmp_path_factory.getbasetemp() / "home"
+    for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(variable, str(home / variable.lower()))
+
+
+@pytest.fixture(scope="session")
+def local_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    """Give real Kafka and Cassandra that are up; see the module's text for where they come from."""
+    lent = os.environ.get("TWOTICK_TEST_STACK")
+    folder = Path(lent) if lent else tmp_path_factory.mktemp("stack")
+    stack = LocalStack(folder, LocalSettings(commitlog_sync="periodic"))
+    try:
+        stack.up(lambda _line: None)
+    except ToolMissingError as error:
+        _missing("local_stack", error.message)
+    yield stack
+    if not lent:
+        stack.down(remove_data=True)
+
+
+def _missing(stack: str, why: str) -> None:
+    """Skip the test that asked for `stack`, or fail it where the run must not do without."""
+    if stack in os.environ.get("TWOTICK_TEST_REQUIRE", "").split(","):
+        pytest.fail(f"{stack} is required, but {why}")
+    pytest.skip(f"{NOT_HERE}{stack}: {why}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what uses the real servers, and run it last: the quick tests report first."""
+    for item in items:
+        if "local_stack" in getattr(item, "fixturenames", ()):
+            item.add_marker("local_stack")
+    items.sort(key=lambda item: item.get_closest_marker("local_stack") is not None)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name what was missing, last."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if NOT_HERE in reason:
+            reasons[reason.partition(NOT_HERE)[2]] += 1
+    if reasons:
+        terminalreporter.write_sep("-", "missing on this machine")
+        for reason, count in sorted(reasons.items()):
+            terminalreporter.write_line(f"{count} tests were not run without {reason}")
