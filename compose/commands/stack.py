@@ -59,7 +59,7 @@ def _down(
     remove_data: Annotated[bool, typer.Option("--remove-data", help="Also delete all that they stored.")] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Really delete it.")] = False,
 ) -> None:
-    """Stop Kafka and Cassandra in good order; what they stored stays unless `--remove-data --execute` says otherwise."""
+    """Stop Kafka and Cassandra in good order. What they stored stays, but with `--remove-data --execute`."""
     stack = _stack(context.obj)
     stack.down(remove_data=remove_data and execute)
     if remove_data and not execute:

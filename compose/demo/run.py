@@ -1,4 +1,4 @@
-"""One demo from start to verdict: a stack, workers, clients, and what is done to them while messages are on their way."""
+"""One demo from start to verdict: workers, clients, and what is done to them while messages are on their way."""
 
 import sys
 import time
