@@ -1,0 +1,209 @@
+"""One Cassandra node: configuration, command line, health check."""
+
+import json
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from compose.stacks.errors import NotHealthyError, ToolMissingError
+from compose.stacks.local.jars import Java
+from compose.stacks.local.node import NodePlace
+from compose.stacks.local.ports import LOOPBACK
+
+DATACENTER = "datacenter1"  # the name that SimpleSnitch gives
+
+_HEALTH_KEYSPACE = "twotick_stack_health"
+_HEALTH_TABLE = f"{_HEALTH_KEYSPACE}.probe"
+
+# Packages of the Java runtime into which Cassandra reaches.
+_EXPORTS = (
+    "java.base/jdk.internal.misc",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.management.rmi/com.sun.jmx.remote.internal.rmi",
+    "java.rmi/sun.rmi.registry",
+    "java.rmi/sun.rmi.server",
+    "java.sql/java.sql",
+)
+_OPENS = (
+    "java.base/java.io",
+    "java.base/java.lang",
+    "java.base/java.lang.module",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.loader",
+    "java.base/jdk.internal.math",
+    "java.base/jdk.internal.module",
+    "java.base/jdk.internal.ref",
+    "java.base/jdk.internal.reflect",
+    "java.base/jdk.internal.util.jar",
+    "java.base/sun.nio.ch",
+    "jdk.management/com.sun.management.internal",
+)
+
+# A single node has nobody to wait for.
+_FAST_START = ("-Dcassandra.skip_wait_for_gossip_to_settle=0", "-Dcassandra.ring_delay_ms=1")
+
+_LOGGING = """\
+<configuration>
+  <appender name="OUT" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%date{ISO8601} %-5level [%thread] %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="OUT"/></root>
+</configuration>
+"""
+
+CommitlogSync = Literal["batch", "periodic"]
+
+
+def cassandra_yaml(
+    *, native_port: int, storage_port: int, data_folder: Path, commitlog_sync: CommitlogSync
+) -> dict[str, Any]:
+    """Return the node's settings; every address is loopback."""
+    settings: dict[str, Any] = {
+        "cluster_name": "twotick local",
+        "num_tokens": 1,
+        "partitioner": "org.apache.cassandra.dht.Murmur3Partitioner",
+        "endpoint_snitch": "SimpleSnitch",
+        "listen_address": LOOPBACK,
+        "rpc_address": LOOPBACK,
+        "storage_port": storage_port,
+        "native_transport_port": native_port,
+        "seed_provider": [
+            {
+                "class_name": "org.apache.cassandra.locator.SimpleSeedProvider",
+                "parameters": [{"seeds": f"{LOOPBACK}:{storage_port}"}],
+            }
+        ],
+        "data_file_directories": [str(data_folder / "data")],
+        "commitlog_directory": str(data_folder / "commitlog"),
+        "saved_caches_directory": str(data_folder / "saved_caches"),
+        "hints_directory": str(data_folder / "hints"),
+        "cdc_raw_directory": str(data_folder / "cdc_raw"),
+        "commitlog_sync": commitlog_sync,
+        "commitlog_segment_size": "16MiB",
+        "concurrent_reads": 8,
+        "concurrent_writes": 16,
+        "paxos_variant": "v2",
+    }
+    if commitlog_sync == "periodic":
+        settings["commitlog_sync_period"] = "10000ms"
+    return settings
+
+
+@dataclass(frozen=True, slots=True)
+class CassandraNode:
+    """A Cassandra node at a place of its own."""
+
+    place: NodePlace
+    heap_mib: int
+    commitlog_sync: CommitlogSync
+
+    name: ClassVar[str] = "cassandra"
+    port_purposes: ClassVar[tuple[str, ...]] = ("native", "storage", "jmx")
+
+    @property
+    def address(self) -> str:
+        """The contact point."""
+        return f"{LOOPBACK}:{self.place.ports['native']}"
+
+    def prepare(self, java: Java, class_path: str) -> None:
+        """Write cassandra.yaml and the logging settings."""
+        del java, class_path  # storage needs no formatting
+        self.place.folder.mkdir(parents=True, exist_ok=True)
+        settings = cassandra_yaml(
+            native_port=self.place.ports["native"],
+            storage_port=self.place.ports["storage"],
+            data_folder=self.place.folder / "data",
+            commitlog_sync=self.commitlog_sync,
+        )
+        # JSON is YAML; so no YAML library is needed to write it.
+        self._yaml_path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+        self._logging_path.write_text(_LOGGING, encoding="utf-8")
+
+    def command(self, java: Java, class_path: str) -> list[str]:
+        """Return the server's command line."""
+        heap = [f"-Xms{self.heap_mib}m", f"-Xmx{self.heap_mib}m", "-XX:+UseSerialGC", "-Xss256k"]
+        exports = [f"--add-exports={name}=ALL-UNNAMED" for name in _EXPORTS]
+        opens = [f"--add-opens={name}=ALL-UNNAMED" for name in _OPENS]
+        main = "org.apache.cassandra.service.CassandraDaemon"
+        return [java.path, *heap, *exports, *opens, *self._definitions(), "-cp", class_path, main]
+
+    def check_health(self, timeout_s: float) -> None:
+        """Write a row and read it back."""
+        try:
+            from cassandra.cluster import Cluster, NoHostAvailable  # noqa: PLC0415 - an optional extra
+        except ImportError as error:
+            hint = "install the extra: pip install 'twotick[cassandra]'"
+            raise ToolMissingError("the local stack needs the Cassandra driver", hint=hint) from error
+        from cassandra import DriverException, OperationTimedOut, RequestExecutionException  # noqa: PLC0415
+
+        cluster = Cluster(**_connection(self.place.ports["native"], timeout_s))
+        try:
+            _round_trip(cluster.connect(), timeout_s)
+        except (NoHostAvailable, OperationTimedOut, RequestExecutionException, DriverException) as error:
+            raise NotHealthyError(f"cassandra at {self.address}: {error}") from error
+        finally:
+            cluster.shutdown()
+
+    @property
+    def _yaml_path(self) -> Path:
+        return self.place.folder / "cassandra.yaml"
+
+    @property
+    def _logging_path(self) -> Path:
+        return self.place.folder / "logback.xml"
+
+    def _definitions(self) -> list[str]:
+        return [
+            "-Djdk.attach.allowAttachSelf=true",
+            "-Dcassandra-foreground=yes",
+            f"-Dcassandra.config={self._yaml_path.as_uri()}",
+            f"-Dcassandra.storagedir={self.place.folder / 'data'}",
+            f"-Dcassandra.jmx.local.port={self.place.ports['jmx']}",
+            f"-Dlogback.configurationFile={self._logging_path.as_uri()}",
+            f"-XX:HeapDumpPath={self.place.folder}",
+            *_FAST_START,
+        ]
+
+
+def _connection(native_port: int, timeout_s: float) -> dict[str, Any]:
+    from cassandra.cluster import EXEC_PROFILE_DEFAULT, ExecutionProfile  # noqa: PLC0415
+    from cassandra.policies import DCAwareRoundRobinPolicy  # noqa: PLC0415
+
+    profile = ExecutionProfile(
+        load_balancing_policy=DCAwareRoundRobinPolicy(local_dc=DATACENTER), request_timeout=timeout_s
+    )
+    return {
+        "contact_points": [LOOPBACK],
+        "port": native_port,
+        "protocol_version": 5,
+        "connect_timeout": timeout_s,
+        "control_connection_timeout": timeout_s,
+        "execution_profiles": {EXEC_PROFILE_DEFAULT: profile},
+    }
+
+
+def _round_trip(session: Any, timeout_s: float) -> None:  # noqa: ANN401 - the driver has no types
+    from cassandra import InvalidRequest  # noqa: PLC0415
+
+    marker = uuid.uuid4()
+    write = f"INSERT INTO {_HEALTH_TABLE} (id, marker) VALUES (0, %s)"
+    try:
+        session.execute(write, (marker,))
+    except InvalidRequest:  # the table is not there yet
+        _create_table(session, timeout_s)
+        session.execute(write, (marker,))
+    row = session.execute(f"SELECT marker FROM {_HEALTH_TABLE} WHERE id = 0").one()
+    if row is None or row.marker != marker:
+        raise NotHealthyError(f"cassandra gave back {row} for a row just written")
+
+
+def _create_table(session: Any, timeout_s: float) -> None:  # noqa: ANN401 - the driver has no types
+    replication = f"{{'class': 'NetworkTopologyStrategy', '{DATACENTER}': 1}}"
+    keyspace = f"CREATE KEYSPACE IF NOT EXISTS {_HEALTH_KEYSPACE} WITH replication = {replication}"
+    session.execute(keyspace, timeout=timeout_s)
+    session.execute(f"CREATE TABLE IF NOT EXISTS {_HEALTH_TABLE} (id int PRIMARY KEY, marker uuid)", timeout=timeout_s)

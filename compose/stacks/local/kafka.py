@@ -1,0 +1,189 @@
+"""One Kafka node (KRaft, controller and broker in one process): configuration, command line, health check."""
+
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from compose.stacks.errors import NotHealthyError, StackError
+from compose.stacks.local.jars import Java
+from compose.stacks.local.node import NodePlace
+from compose.stacks.local.ports import LOOPBACK
+
+HEALTH_TOPIC = "twotick.stack-health"
+
+_NODE_ID = 1
+_FORMAT_TIMEOUT_S = 60.0
+_HEALTH_RETENTION_MS = 600_000
+
+_LOGGING = """\
+appender.out.type=Console
+appender.out.name=out
+appender.out.layout.type=PatternLayout
+appender.out.layout.pattern=%d{ISO8601} %-5p %m (%c{1})%n
+rootLogger.level=info
+rootLogger.appenderRef.out.ref=out
+"""
+
+
+def server_properties(*, broker_port: int, controller_port: int, data_folder: Path) -> dict[str, str]:
+    """Return the node's settings; every listener is on loopback."""
+    broker, controller = f"{LOOPBACK}:{broker_port}", f"{LOOPBACK}:{controller_port}"
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(_NODE_ID),
+        # Voters by address rather than in the log: a node may come back on other ports.
+        "controller.quorum.voters": f"{_NODE_ID}@{controller}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
+        "advertised.listeners": f"PLAINTEXT://{broker}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "log.dirs": str(data_folder),
+        # Topics are part of the contract: a misspelt name must fail, not make a topic.
+        "auto.create.topics.enable": "false",
+        "group.coordinator.rebalance.protocols": "classic,consumer",
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "8",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "8",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "share.coordinator.state.topic.num.partitions": "1",
+        # 128 MiB by default, a third of this heap, for compacted topics that stay tiny here.
+        "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaNode:
+    """A Kafka node at a place of its own, member of the cluster `cluster_id`."""
+
+    place: NodePlace
+    cluster_id: str
+    heap_mib: int
+
+    name: ClassVar[str] = "kafka"
+    port_purposes: ClassVar[tuple[str, ...]] = ("broker", "controller")
+
+    @property
+    def address(self) -> str:
+        """The bootstrap server."""
+        return f"{LOOPBACK}:{self.place.ports['broker']}"
+
+    def prepare(self, java: Java, class_path: str) -> None:
+        """Write server.properties and the logging settings, and format the storage the first time."""
+        self.place.folder.mkdir(parents=True, exist_ok=True)
+        settings = server_properties(
+            broker_port=self.place.ports["broker"],
+            controller_port=self.place.ports["controller"],
+            data_folder=self._data_folder,
+        )
+        lines = [f"{name}={value}\n" for name, value in settings.items()]
+        self._properties_path.write_text("".join(lines), encoding="utf-8")
+        self._logging_path.write_text(_LOGGING, encoding="utf-8")
+        if not (self._data_folder / "meta.properties").exists():
+            self._format_storage(java, class_path)
+
+    def command(self, java: Java, class_path: str) -> list[str]:
+        """Return the broker's command line."""
+        heap = ["-Xms128m", f"-Xmx{self.heap_mib}m", "-XX:+UseSerialGC"]
+        return [java.path, *heap, *self._common(class_path), "kafka.Kafka", str(self._properties_path)]
+
+    def check_health(self, timeout_s: float) -> None:
+        """Have one record acknowledged and read it back."""
+        deadline = time.monotonic() + timeout_s
+        try:
+            _round_trip(self.address, deadline)
+        except KafkaException as error:
+            raise NotHealthyError(f"kafka at {self.address}: {error}") from error
+
+    @property
+    def _data_folder(self) -> Path:
+        return self.place.folder / "data"
+
+    @property
+    def _properties_path(self) -> Path:
+        return self.place.folder / "server.properties"
+
+    @property
+    def _logging_path(self) -> Path:
+        return self.place.folder / "log4j2.properties"
+
+    def _common(self, class_path: str) -> list[str]:
+        return [f"-Dlog4j2.configurationFile={self._logging_path}", "-cp", class_path]
+
+    def _format_storage(self, java: Java, class_path: str) -> None:
+        quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        arguments = ["format", "--ignore-formatted", "-t", self.cluster_id, "-c", str(self._properties_path)]
+        command = [java.path, *quick, *self._common(class_path), "kafka.tools.StorageTool", *arguments]
+        done = subprocess.run(  # noqa: S603 - the command is made here
+            command, capture_output=True, check=False, text=True, timeout=_FORMAT_TIMEOUT_S
+        )
+        if done.returncode != 0:
+            tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
+            hint = f"if {self.place.folder} holds another cluster's data, take another data folder"
+            raise StackError(f"kafka's storage could not be formatted:\n{tail}", hint=hint)
+
+
+def _round_trip(address: str, deadline: float) -> None:
+    common: dict[str, Any] = {"bootstrap.servers": address, "log_level": 0, "error_cb": lambda _error: None}
+    _ensure_health_topic(AdminClient(common), deadline)
+    written = _write_record(common, deadline)
+    _read_record(common, written, deadline)
+
+
+def _ensure_health_topic(admin: AdminClient, deadline: float) -> None:
+    if HEALTH_TOPIC in admin.list_topics(timeout=_left_s(deadline)).topics:
+        return
+    topic = NewTopic(HEALTH_TOPIC, 1, 1, config={"retention.ms": str(_HEALTH_RETENTION_MS)})
+    try:
+        admin.create_topics([topic], operation_timeout=_left_s(deadline))[HEALTH_TOPIC].result(_left_s(deadline))
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+    except TimeoutError as error:
+        raise _late("create the health topic") from error
+
+
+def _write_record(common: dict[str, Any], deadline: float) -> TopicPartition:
+    # Idempotent and acks=all, as the clients write: this also waits for what only such producers need.
+    producer = Producer({**common, "enable.idempotence": True, "linger.ms": 0})
+    outcomes: list[tuple[Any, Any]] = []
+    marker = str(time.time_ns())
+    producer.produce(HEALTH_TOPIC, value=marker, on_delivery=lambda *outcome: outcomes.append(outcome))
+    producer.flush(_left_s(deadline))
+    if not outcomes:
+        producer.purge()
+        raise _late("acknowledge a record")
+    error, message = outcomes[0]
+    if error is not None:
+        raise KafkaException(error)
+    return TopicPartition(HEALTH_TOPIC, message.partition(), message.offset())
+
+
+def _read_record(common: dict[str, Any], written: TopicPartition, deadline: float) -> None:
+    consumer = Consumer({**common, "group.id": HEALTH_TOPIC, "enable.auto.commit": False})
+    try:
+        consumer.assign([written])
+        message = consumer.poll(_left_s(deadline))
+        if message is None:
+            raise _late("give a record back")
+        if message.error() is not None:
+            raise KafkaException(message.error())
+    finally:
+        consumer.close()
+
+
+def _left_s(deadline: float) -> float:
+    return max(deadline - time.monotonic(), 0.01)
+
+
+def _late(what: str) -> KafkaException:
+    return KafkaException(KafkaError(KafkaError._TIMED_OUT, f"it did not {what} in time"))  # noqa: SLF001 - its public name

@@ -1,0 +1,308 @@
+"""The local stack: real Kafka and Cassandra as plain background processes, without Docker."""
+
+import enum
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from platformdirs import user_data_dir
+
+from compose.stacks.errors import NotHealthyError, ServerDiedError, StackError
+from compose.stacks.local import ports, processes, state
+from compose.stacks.local.cassandra import DATACENTER, CassandraNode
+from compose.stacks.local.jars import Java, class_path, default_jars_folder, find_java
+from compose.stacks.local.kafka import KafkaNode
+from compose.stacks.local.node import LocalSettings, Node, NodePlace
+
+_LOCK_TIMEOUT_S = 600.0
+_HEALTH_TIMEOUT_S = 5.0
+_STOP_GRACE_S = 30.0
+_KILL_TIMEOUT_S = 10.0
+_POLL_S = 0.1
+_LOG_TAIL_LINES = 20
+
+NODE_NAMES = (KafkaNode.name, CassandraNode.name)
+
+Progress = Callable[[str], None]
+
+
+class ServerState(enum.Enum):
+    """What a server is doing."""
+
+    RUNNING = "running"
+    """A round trip through it worked."""
+    UNHEALTHY = "unhealthy"
+    """Its process lives, but a round trip fails: it is starting, or stuck."""
+    PAUSED = "paused"
+    """Its process is stopped by a signal."""
+    DIED = "died"
+    """Its process ended without being asked to."""
+    STOPPED = "stopped"
+    """It was never started, or stopped on demand."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """One server as it is now; times in seconds, memory in bytes, both 0 without a process."""
+
+    name: str
+    state: ServerState
+    pid: int | None
+    address: str | None
+    uptime_s: float
+    memory_bytes: int
+    log_path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class StackAddresses:
+    """Where clients reach the servers."""
+
+    kafka_bootstrap_servers: str
+    cassandra_contact_points: tuple[str, ...]
+    cassandra_port: int
+    cassandra_datacenter: str
+
+
+def default_data_folder() -> Path:
+    """Return where the stack lives unless told otherwise."""
+    return Path(user_data_dir("twotick")) / "local"
+
+
+class LocalStack:
+    """Kafka and Cassandra living in `data_folder`; any number of processes may hold such an object for one folder.
+
+    The servers outlive the process that starts them. Every changing call takes a file lock on the folder, so callers
+    wait for each other; all calls raise StackError, whose hint names the next step.
+    """
+
+    def __init__(self, data_folder: Path, settings: LocalSettings | None = None) -> None:
+        self.data_folder = data_folder.absolute()
+        self.settings = settings or LocalSettings()
+
+    def up(self, progress: Progress) -> StackAddresses:
+        """Bring every server up and return their addresses; at once if all are healthy.
+
+        What died is started again, what is paused goes on, what does not answer is restarted; data are kept. `progress`
+        gets a line for each step. Raises ToolMissingError, PortTakenError, ServerDiedError or NotHealthyError.
+        """
+        with self._locked() as known:
+            java = find_java()
+            nodes = [self._node(name, known) for name in NODE_NAMES]
+            # All are launched before any is waited for: they start beside each other.
+            launched = [node for node in nodes if self._launch_unless_healthy(node, known, java, progress)]
+            for node in launched:
+                self._wait_until_healthy(node, known)
+                progress(f"{node.name}: ready at {node.address}")
+            return self._addresses(known)
+
+    def down(self, *, remove_data: bool = False) -> None:
+        """Stop every server; with `remove_data`, delete what they stored, their logs and their ports too."""
+        with self._locked() as known:
+            # Clients of both are quieter when the log of record goes first.
+            for name in NODE_NAMES:
+                self._stop(name, known)
+            if remove_data:
+                known.servers.clear()
+                known.cluster_id = state.new_cluster_id()
+                for folder in (*NODE_NAMES, "logs"):
+                    shutil.rmtree(self.data_folder / folder, ignore_errors=True)
+
+    def start(self, name: str, progress: Progress | None = None) -> None:
+        """Start one server, or mend it, and wait until it is healthy."""
+        say: Progress = progress or (lambda _line: None)
+        with self._locked() as known:
+            node = self._node(name, known)
+            if self._launch_unless_healthy(node, known, find_java(), say):
+                self._wait_until_healthy(node, known)
+
+    def stop(self, name: str) -> None:
+        """Stop one server in good order; nothing happens if it does not run."""
+        with self._locked() as known:
+            self._stop(_known_name(name), known)
+
+    def kill(self, name: str, signal_number: int = signal.SIGKILL) -> None:
+        """Send a signal to one server, for fault tests; returns after SIGKILL once the process is gone.
+
+        Takes no lock: a fault may strike during a start. Raises StackError if the server has no process.
+        """
+        process = state.load(self._state_path).server(_known_name(name)).process
+        if process is None or not processes.send_signal(process, signal_number):
+            raise StackError(f"{name} has no process to signal", hint="start the stack first")
+        if signal_number == signal.SIGKILL:
+            processes.wait_until_gone(process, _KILL_TIMEOUT_S)
+
+    def status(self) -> list[ServerStatus]:
+        """Return how each server is, found out by a round trip through those that live."""
+        known = state.load(self._state_path)
+        return [self._status(name, known.server(name)) for name in NODE_NAMES]
+
+    def addresses(self) -> StackAddresses:
+        """Return where the servers are (or were, if they are stopped); raise StackError if they never ran."""
+        return self._addresses(state.load(self._state_path))
+
+    @property
+    def _state_path(self) -> Path:
+        return self.data_folder / "state.json"
+
+    def _log_path(self, name: str) -> Path:
+        return self.data_folder / "logs" / f"{name}.log"
+
+    @contextmanager
+    def _locked(self) -> Iterator[state.StackState]:
+        """Hold the folder's lock, lend the state, and save it however the work ends."""
+        self.data_folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(self.data_folder / "lock", timeout=_LOCK_TIMEOUT_S):
+                known = state.load(self._state_path)
+                try:
+                    yield known
+                finally:
+                    state.save(self._state_path, known)
+        except Timeout as error:
+            message = f"another process is busy with the stack in {self.data_folder}"
+            raise StackError(message, hint="wait for it to end, then retry", retriable=True) from error
+
+    def _node(self, name: str, known: state.StackState) -> Node:
+        """Return the node with its ports, choosing those it does not have yet."""
+        kind: type[KafkaNode | CassandraNode] = _KINDS[_known_name(name)]
+        record = known.server(name)
+        asked = {KafkaNode: self.settings.kafka_port, CassandraNode: self.settings.cassandra_port}[kind]
+        running = record.process is not None and processes.is_alive(record.process)
+        if asked and not running:
+            record.ports[kind.port_purposes[0]] = asked
+        for purpose in kind.port_purposes:
+            if purpose not in record.ports:
+                record.ports[purpose] = ports.choose_free(known.ports_in_use())
+        place = NodePlace(self.data_folder / name, record.ports)
+        if kind is KafkaNode:
+            return KafkaNode(place, known.cluster_id, self.settings.kafka_heap_mib)
+        return CassandraNode(place, self.settings.cassandra_heap_mib, self.settings.commitlog_sync)
+
+    def _launch_unless_healthy(self, node: Node, known: state.StackState, java: Java, progress: Progress) -> bool:
+        """Return True if the node was launched and has to be waited for."""
+        process = known.server(node.name).process
+        if process is not None and processes.is_alive(process):
+            processes.send_signal(process, signal.SIGCONT)
+            if _is_healthy(node):
+                return False
+            progress(f"{node.name}: does not answer, restarting it")
+            self._stop(node.name, known)
+        self._launch(node, known, java, progress)
+        return True
+
+    def _launch(self, node: Node, known: state.StackState, java: Java, progress: Progress) -> None:
+        jars = class_path(node.name, jars_folder=self.settings.jars_folder or default_jars_folder(), progress=progress)
+        record = known.server(node.name)
+        ports.require_free(node.name, record.ports.values())
+        progress(f"{node.name}: starting at {node.address}")
+        node.prepare(java, jars)
+        log_path = _fresh_log(self._log_path(node.name))
+        record.process = processes.launch(
+            node.command(java, jars), log_path=log_path, folder=self.data_folder / node.name, environment=os.environ
+        )
+        record.started_at_s = time.time()
+        # At once, so that a caller that dies while waiting leaves no server that nobody knows.
+        state.save(self._state_path, known)
+
+    def _wait_until_healthy(self, node: Node, known: state.StackState) -> None:
+        process = known.server(node.name).process
+        port = next(iter(known.server(node.name).ports.values()))
+        deadline = time.monotonic() + self.settings.start_timeout_s
+        while True:
+            if process is None or not processes.is_alive(process):
+                raise self._died(node.name)
+            if ports.accepts_connections(port) and _is_healthy(node):
+                return
+            if time.monotonic() >= deadline:
+                raise self._not_healthy_in_time(node.name)
+            time.sleep(_POLL_S)
+
+    def _stop(self, name: str, known: state.StackState) -> None:
+        record = known.server(name)
+        if record.process is not None:
+            processes.terminate(record.process, grace_s=_STOP_GRACE_S)
+        record.process, record.started_at_s = None, 0.0
+
+    def _status(self, name: str, record: state.ServerRecord) -> ServerStatus:
+        log_path = self._log_path(name)
+        process = record.process
+        port = record.ports.get(_KINDS[name].port_purposes[0])
+        address = f"{ports.LOOPBACK}:{port}" if port else None
+        if process is None or not processes.is_alive(process):
+            gone = ServerState.STOPPED if process is None else ServerState.DIED
+            return ServerStatus(name, gone, None, address, 0.0, 0, log_path)
+        uptime_s = max(time.time() - record.started_at_s, 0.0)
+        memory_bytes = processes.memory_bytes(process)
+        return ServerStatus(name, self._living_state(name), process.pid, address, uptime_s, memory_bytes, log_path)
+
+    def _living_state(self, name: str) -> ServerState:
+        known = state.load(self._state_path)
+        process = known.server(name).process
+        if process is not None and processes.is_paused(process):
+            return ServerState.PAUSED
+        return ServerState.RUNNING if _is_healthy(self._node(name, known)) else ServerState.UNHEALTHY
+
+    def _addresses(self, known: state.StackState) -> StackAddresses:
+        try:
+            kafka_port = known.server(KafkaNode.name).ports["broker"]
+            cassandra_port = known.server(CassandraNode.name).ports["native"]
+        except KeyError as error:
+            raise StackError(f"no stack has run in {self.data_folder}", hint="bring it up first") from error
+        return StackAddresses(
+            kafka_bootstrap_servers=f"{ports.LOOPBACK}:{kafka_port}",
+            cassandra_contact_points=(ports.LOOPBACK,),
+            cassandra_port=cassandra_port,
+            cassandra_datacenter=DATACENTER,
+        )
+
+    def _died(self, name: str) -> ServerDiedError:
+        hint = (
+            f"the whole log is {self._log_path(name)}; if the data are damaged and dispensable, remove them with `down`"
+        )
+        return ServerDiedError(f"{name} ended while starting", hint=hint, log_tail=self._log_tail(name))
+
+    def _not_healthy_in_time(self, name: str) -> NotHealthyError:
+        message = f"{name} did not answer within {self.settings.start_timeout_s:.0f} s\n{self._log_tail(name)}"
+        return NotHealthyError(message, hint=f"look into {self._log_path(name)}, or allow a longer start")
+
+    def _log_tail(self, name: str) -> str:
+        try:
+            text = self._log_path(name).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+        return "\n".join(text.splitlines()[-_LOG_TAIL_LINES:])
+
+
+_KINDS: dict[str, type[KafkaNode | CassandraNode]] = {
+    KafkaNode.name: KafkaNode,
+    CassandraNode.name: CassandraNode,
+}
+
+
+def _known_name(name: str) -> str:
+    if name not in NODE_NAMES:
+        raise StackError(f"there is no server named {name!r}", hint=f"servers: {', '.join(NODE_NAMES)}")
+    return name
+
+
+def _is_healthy(node: Node) -> bool:
+    try:
+        node.check_health(_HEALTH_TIMEOUT_S)
+    except NotHealthyError:
+        return False
+    return True
+
+
+def _fresh_log(path: Path) -> Path:
+    """Move the last start's log aside (one is kept), so that a log tells of one start alone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        path.replace(path.with_suffix(".log.1"))
+    return path
