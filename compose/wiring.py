@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,9 @@ from compose import output
 
 if TYPE_CHECKING:
     from compose.settings import Settings
+    from consumers.settings import WorkerSettings
+    from consumers.stores.contract import Store
+    from producers import Client
 
 
 class Wiring:
@@ -18,6 +22,10 @@ class Wiring:
     def __init__(self, *, flags: Sequence[str] = (), config: Path | None = None) -> None:
         self._flags = flags
         self._config = config
+
+    def again(self) -> "Wiring":
+        """Return one that reads everything anew, because a stack has started since."""
+        return Wiring(flags=self._flags, config=self._config)
 
     @cached_property
     def settings(self) -> "Settings":
@@ -31,6 +39,68 @@ class Wiring:
         if not found:
             return alone
         return load(flags=self._flags, environ=os.environ, config=self._config, stack=found)
+
+    def kafka(self) -> dict[str, str | int | float | bool]:
+        """Return the settings of every Kafka client."""
+        return self.settings.kafka()
+
+    # -- clients
+
+    @property
+    def user(self) -> str:
+        """The user where no option names one; may be empty."""
+        return self.settings.value("user.name", str)
+
+    def outbox_path(self, user: str) -> Path:
+        """Return where a user's outbox is."""
+        from producers import default_outbox
+
+        return self.settings.value("user.outboxes", Path) / default_outbox(user).name
+
+    def open_client(self, user: str, *, outbox: Path | None = None, offline: bool = False) -> "Client":
+        """Return a user's client, open. Raises ClientError."""
+        from producers import Client, ClientSettings
+
+        return Client(
+            user,
+            outbox=outbox or self.outbox_path(user),
+            kafka=self.kafka(),
+            settings=self.settings.section("client", ClientSettings),
+            offline=offline,
+        ).open()
+
+    # -- workers
+
+    def worker_settings(self) -> "WorkerSettings":
+        """Return the workers' settings; their status files go where `twotick status` looks for them."""
+        from consumers.settings import WorkerSettings
+
+        settings = self.settings.section("worker", WorkerSettings)
+        return settings if settings.status_folder else replace(settings, status_folder=self.status_folder)
+
+    @property
+    def status_folder(self) -> Path:
+        """Where workers keep their status files."""
+        from compose.sections import data_folder
+        from consumers.settings import WorkerSettings
+
+        return self.settings.section("worker", WorkerSettings).status_folder or data_folder() / "workers"
+
+    def open_store(self) -> "Store":
+        """Return the store, open. Raises StoreUnavailableError, StoreRefusedError."""
+        from compose.sections import StoreSettings
+
+        settings = self.settings.section("store", StoreSettings)
+        if settings.kind == "sqlite":
+            from consumers.stores.sqlite import SqliteStore
+
+            settings.path.parent.mkdir(parents=True, exist_ok=True)
+            return SqliteStore.open(settings.path)
+        from consumers.stores.cassandra import CassandraStore
+
+        return CassandraStore.open(settings.cassandra)
+
+    # -- output
 
     def show(self, rows: Iterable[Mapping[str, object]], columns: Sequence[str], form: str | None) -> None:
         """Print rows as `--output` says; see `compose.output.show`."""

@@ -56,6 +56,7 @@ class Demo:
         self._store = store
         self._screen = screen
         self._began = time.monotonic()
+        self._began_at = time.time()
         self._outbox_of = {user: options.folder / f"{user}.outbox" for user in users(options.plan)}
         self._clients = {user: self._client(user) for user in self._outbox_of}
         self._cut_off: str | None = None
@@ -93,7 +94,7 @@ class Demo:
             sys.executable, "-m", "compose.demo.client",
             "--config", str(options.config), "--user", user, "--outbox", str(self._outbox_of[user]),
             "--messages", str(options.plan.messages), "--seed", str(options.plan.seed),
-            f"--suffix={options.plan.suffix}", "--rate", str(options.rate),
+            f"--suffix={options.plan.suffix}", "--rate", str(options.rate), "--began", str(self._began_at),
         ]  # fmt: skip
         return Process(f"client {user}", command, options.folder / f"{user}.log")
 

@@ -1,11 +1,17 @@
-"""The servers that a demo plays on, as the demo sees them."""
+"""The servers that a demo plays on: an in-process broker with SQLite, or real Kafka with Cassandra."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from compose.layers import Value
+from compose.stacks.embedded import EmbeddedBrokerProcess
+from compose.stacks.local import LocalStack
+from schemas.topics import PARTITIONS_LOCAL, TOPICS
+
+UNANSWERED_ROWS_EMBEDDED = 500
+"""A client's flow-control window on the embedded broker, which keeps no more than 5 MB a partition."""
 
 
 class Stage(Protocol):
@@ -21,12 +27,73 @@ class Stage(Protocol):
         """Stop what `start` started, and nothing else."""
 
 
-def write_config(path: Path, settings: Mapping[str, Value]) -> None:
-    """Write settings as a configuration file, which a visitor can go on using: `twotick --config FILE ...`."""
-    sections: dict[str, list[str]] = {}
+class EmbeddedStage:
+    """A broker in a child process and a SQLite store: everything ends with the demo, but the files."""
+
+    name = "embedded"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._broker: EmbeddedBrokerProcess | None = None
+
+    def start(self) -> Mapping[str, Value]:
+        """Start the broker."""
+        self._broker = EmbeddedBrokerProcess(dict.fromkeys(TOPICS, PARTITIONS_LOCAL))
+        return {
+            "kafka.bootstrap.servers": self._broker.bootstrap_servers,
+            "store.kind": "sqlite",
+            "store.path": str(self._folder / "store.sqlite"),
+            "client.unanswered_rows_max": UNANSWERED_ROWS_EMBEDDED,
+            # KIP-848: the embedded broker hands a dead member's partitions on after 3 s.
+            "worker.protocol": "consumer",
+            "worker.allow_new_topic": True,
+            "worker.topic_identity": self._broker.cluster_id,
+            "worker.log_append_time_required": False,
+        }
+
+    def stop(self) -> None:
+        """End the broker, and with it its log."""
+        if self._broker is not None:
+            self._broker.close()
+
+
+class LocalStage:
+    """The local stack: left running where it ran already, or where the visitor wants to keep it."""
+
+    name = "local"
+
+    def __init__(self, stack: LocalStack, say: Callable[[str], None], *, keep: bool) -> None:
+        self._stack = stack
+        self._say = say
+        self._keep = keep
+        self._started = False
+
+    def start(self) -> Mapping[str, Value]:
+        """Bring the stack up where it is not."""
+        self._started = not self._stack.is_running()
+        addresses = self._stack.up(self._say)
+        return {
+            "kafka.bootstrap.servers": addresses.kafka_bootstrap_servers,
+            "store.kind": "cassandra",
+            "store.cassandra.contact_points": list(addresses.cassandra_contact_points),
+            "store.cassandra.port": addresses.cassandra_port,
+            "store.cassandra.datacenter": addresses.cassandra_datacenter,
+            # The defaults are for machines that are far apart: here a dead worker's partitions move after seconds.
+            "worker.session_timeout_s": 6.0,
+        }
+
+    def stop(self) -> None:
+        """Bring it down where the demo brought it up."""
+        if self._started and not self._keep:
+            self._stack.down()
+
+
+def config_text(settings: Mapping[str, Value]) -> str:
+    """Return settings as a configuration file, which a visitor can go on using: `twotick --config FILE ...`."""
+    tables: dict[str, list[str]] = {}
     for key, value in settings.items():
         section, _, name = key.partition(".")
-        quoted = f'"{name}"' if section == "kafka" else name
+        inner, _, last = name.rpartition(".") if section != "kafka" else ("", "", f'"{name}"')
         # JSON writes texts, numbers, booleans and lists of texts as TOML does.
-        sections.setdefault(section, []).append(f"{quoted} = {json.dumps(value)}")
-    path.write_text("\n".join(f"[{section}]\n" + "\n".join(lines) + "\n" for section, lines in sections.items()))
+        tables.setdefault(f"{section}.{inner}".strip("."), []).append(f"{last} = {json.dumps(value)}")
+    return "\n".join(f"[{table}]\n" + "\n".join(lines) + "\n" for table, lines in tables.items())
