@@ -1,0 +1,139 @@
+"""The threads behind a client: whoever holds the outbox's lock pumps and listens, the others stand by.
+
+The lock is the kernel's, on a file beside the outbox, so it is free the moment its holder is dead, however it died.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from producers.database import Database
+from producers.errors import ClientError
+from producers.health import HealthBoard
+from producers.listener import Listener
+from producers.pump import Pump
+
+log = logging.getLogger(__name__)
+
+STAND_BY_S = 0.25
+"""How often those who stand by try the lock."""
+_TROUBLE_WAIT_S = 0.5
+_JOIN_S = 15.0
+
+
+class Engine:
+    """Starts and stops; both may be called twice."""
+
+    def __init__(  # noqa: PLR0913 - what it is wired to
+        self,
+        *,
+        database: Database,
+        lock_path: Path,
+        make_pump: Callable[[], Pump],
+        make_listener: Callable[[], Listener],
+        prune: Callable[[], object],
+        health: HealthBoard,
+        name: str,
+    ) -> None:
+        self._database = database
+        # Two clients in one process are two holders.
+        self._lock = FileLock(lock_path, timeout=0, is_singleton=False, thread_local=False)
+        self._make_pump = make_pump
+        self._make_listener = make_listener
+        self._prune = prune
+        self._health = health
+        self._name = name
+        self._stop = threading.Event()
+        self._pid = os.getpid()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start; a second call does nothing."""
+        if self._thread is None:
+            # Daemons, because all that matters is on disk: a program that forgets to close still ends.
+            self._thread = threading.Thread(target=self._run, name=f"{self._name}-pump", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Stop both threads and give the lock back; a second call does nothing."""
+        self._stop.set()
+        if os.getpid() != self._pid or self._thread is None:
+            return
+        self._database.notify()
+        self._thread.join(_JOIN_S)
+        if self._thread.is_alive():
+            log.error("the pump did not stop within %g s; what it had is still in the outbox", _JOIN_S)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            if not self._try_lock():
+                self._stop.wait(STAND_BY_S)
+                continue
+            try:
+                self._lead()
+            except Exception as error:
+                log.exception("the pump failed; it starts again")
+                self._health.fail(ClientError(f"the pump failed: {error!r}", "See the log."))
+                self._stop.wait(_TROUBLE_WAIT_S)
+            finally:
+                self._health.set(pumping=False)
+                self._lock.release()
+
+    def _try_lock(self) -> bool:
+        try:
+            self._lock.acquire()
+        except Timeout:
+            return False
+        except OSError as error:
+            self._health.fail(
+                ClientError(f"the lock {self._lock.lock_file} cannot be had: {error}", "Check its folder.")
+            )
+            return False
+        return True
+
+    def _lead(self) -> None:
+        """Pump and listen until told to stop."""
+        self._health.set(pumping=True)
+        pump = self._make_pump()
+        stop_listening = threading.Event()
+        listening = threading.Thread(
+            target=self._listen, args=(stop_listening,), name=f"{self._name}-listener", daemon=True
+        )
+        self._patiently(pump.start)
+        listening.start()
+        try:
+            self._patiently(self._prune)
+            while not self._stop.is_set():
+                self._patiently(pump.turn)
+        finally:
+            stop_listening.set()
+            try:
+                pump.stop()
+            finally:
+                listening.join(_JOIN_S)
+
+    def _patiently(self, step: Callable[[], object]) -> object:
+        """Run a step that is safe to repeat; say so and wait where the outbox is busy or its disk full."""
+        try:
+            return step()
+        except ClientError as error:
+            log.warning("%s: %s", self._name, error)
+            self._health.fail(error)
+            self._stop.wait(_TROUBLE_WAIT_S)
+            return None
+
+    def _listen(self, stop: threading.Event) -> None:
+        listener = self._make_listener()
+        try:
+            while not stop.is_set():
+                if not self._patiently(listener.turn):
+                    stop.wait(_TROUBLE_WAIT_S)
+        except Exception as error:
+            log.exception("the listener failed")
+            self._health.fail(ClientError(f"the listener failed: {error!r}", "See the log; open the client again."))
+        finally:
+            listener.close()

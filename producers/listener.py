@@ -1,0 +1,189 @@
+"""The listener: Kafka -> outbox. It reads the user's own partition of the inbox, from where the outbox says.
+
+No group and no committed offsets: the position is stored with the effects of what was read. What the inbox no longer
+holds is said and counted, and own messages are sent again so that their answers tell what was missed.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException
+
+from producers.arrivals import Arrivals, Place
+from producers.errors import DeniedError
+from producers.health import HealthBoard
+from producers.kafka import OFFSET_GONE, ConsumerPort, ErrorPort, Fate, MessagePort, OnError, fate_of
+from producers.settings import ClientSettings
+from schemas.codec import Codec
+from schemas.errors import UndecodableError
+from schemas.partitioner import partition_of
+from schemas.records import Acknowledgement, Delivery
+from schemas.topics import INBOX
+
+log = logging.getLogger(__name__)
+
+BATCH_ROWS = 500
+_WAIT_S = 0.5
+_METADATA_WAIT_S = 5.0
+_FOREIGN_OFFSETS_MAX = 5_000
+"""Other users' records in the partition after which the position is stored all the same."""
+
+MakeConsumer = Callable[[OnError], ConsumerPort]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a listener is wired to."""
+
+    arrivals: Arrivals
+    user: str
+    codec: Codec
+    settings: ClientSettings
+    health: HealthBoard
+    make_consumer: MakeConsumer
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Records that were read and not applied yet."""
+
+    records: Sequence[Acknowledgement | Delivery]
+    place: Place
+    next_offset: int
+
+
+class Listener:
+    """One outbox's listener; used by one thread, under the outbox's lock."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._key = parts.user.encode()
+        self._consumer: ConsumerPort | None = None
+        self._place: Place | None = None
+        self._expected = 0
+        self._stored = 0
+        self._batch: _Batch | None = None
+        self._broken = False
+
+    def turn(self) -> bool:
+        """Read and apply what has come, waiting a bounded time for it; say whether Kafka could be asked.
+
+        Raises OutboxError; calling again is safe: what was read and not applied is kept.
+        """
+        if self._batch is not None:
+            self._apply(self._batch)
+        if self._broken:
+            self.close()
+        try:
+            if self._consumer is None:
+                self._consumer = self._parts.make_consumer(self._hear)
+            if self._place is None and not self._open(self._consumer):
+                return False
+            messages = self._consumer.read(BATCH_ROWS, _WAIT_S)
+        except KafkaException as error:
+            self._hear(error.args[0])
+            return False
+        if messages:
+            self._take(messages)
+        return True
+
+    def close(self) -> None:
+        """Let go of the consumer."""
+        if self._consumer is not None:
+            self._consumer.close()
+        self._consumer = self._place = None
+        self._broken = False
+
+    def _hear(self, error: ErrorPort) -> None:
+        """Take an error: most pass by themselves, and the library goes on trying."""
+        fate = fate_of(error)
+        if fate is Fate.DENIED:
+            self._parts.health.fail(
+                DeniedError(f"Kafka refuses to show the inbox: {error.str()}", "Check credentials and permissions.")
+            )
+        elif fate is Fate.FATAL:
+            log.warning("the inbox consumer is of no more use, a new one is made: %s", error.str())
+            self._broken = True
+        else:
+            log.debug("Kafka's client says: %s", error.str())
+
+    def _open(self, consumer: ConsumerPort) -> bool:
+        """Find the user's partition and go to the stored position; say whether there is one."""
+        partitions = consumer.partitions(INBOX, _METADATA_WAIT_S)
+        if partitions == 0:
+            log.debug("there is no topic %s yet", INBOX)
+            return False
+        place = Place(INBOX, partition_of(self._key, partitions))
+        low, high = consumer.watermarks(*place, _METADATA_WAIT_S)
+        known = self._parts.arrivals.position(place)
+        offset = self._start(known, low, high)
+        if known is not None and offset != known:
+            self._gap(place, known, offset)
+        consumer.assign(*place, offset)
+        self._place, self._expected, self._stored = place, offset, offset
+        return True
+
+    def _start(self, known: int | None, low: int, high: int) -> int:
+        if known is None:
+            return low if self._parts.settings.inbox_from_start else high
+        # Beyond the end: the topic was made anew.
+        return known if low <= known <= high else low
+
+    def _gap(self, place: Place, known: int, offset: int) -> None:
+        again = self._parts.arrivals.forgotten()
+        self._parts.health.count(gaps=1)
+        log.error(
+            "%s partition %d no longer holds offset %d, going on at %d; %d own messages are sent again to learn "
+            "what became of them, and the server delivers again what it has no receipt for",
+            place.topic,
+            place.partition,
+            known,
+            offset,
+            again,
+        )
+
+    def _take(self, messages: Sequence[MessagePort]) -> None:
+        records: list[Acknowledgement | Delivery] = []
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                if error.code() in OFFSET_GONE:
+                    # Nothing after it can have come; find out where the log stands and go on there.
+                    self._place, place = None, self._place
+                    self._apply_records(records, place)
+                    return
+                self._hear(error)
+                continue
+            offset = message.offset() or 0
+            if offset > self._expected and self._place is not None:
+                self._gap(self._place, self._expected, offset)
+            self._expected = offset + 1
+            if message.key() == self._key:
+                self._decode(message, records)
+        self._apply_records(records, self._place)
+
+    def _decode(self, message: MessagePort, records: list[Acknowledgement | Delivery]) -> None:
+        try:
+            record = self._parts.codec.decode(message.value())
+        except UndecodableError as error:
+            log.warning("skipped an inbox record at offset %d: %s", message.offset(), error)
+            self._parts.health.count(undecodable=1)
+            return
+        if isinstance(record, (Acknowledgement, Delivery)) and record.user == self._parts.user:
+            records.append(record)
+        else:
+            self._parts.health.count(undecodable=1)
+
+    def _apply_records(self, records: Sequence[Acknowledgement | Delivery], place: Place | None) -> None:
+        if place is None or (not records and self._expected - self._stored < _FOREIGN_OFFSETS_MAX):
+            return
+        self._batch = _Batch(records, place, self._expected)
+        self._apply(self._batch)
+
+    def _apply(self, batch: _Batch) -> None:
+        applied = self._parts.arrivals.apply(batch.records, batch.place, batch.next_offset)
+        self._batch = None
+        self._stored = batch.next_offset
+        if applied.deliveries or applied.duplicates:
+            self._parts.health.count(deliveries=applied.deliveries, duplicates=applied.duplicates)
