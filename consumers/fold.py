@@ -28,9 +28,6 @@ from schemas.lifecycle import (
 )
 from schemas.records import Event
 
-BLOCK_CHANGES_KEPT = 8
-"""Changes of one blocker-and-blocked pair that a row keeps: as many as can be asked about after a takeover."""
-
 _ID_AHEAD, _REJECTED, _EXPIRED, _BLOCKED = GUARDS.values()
 
 
@@ -46,6 +43,9 @@ class Policy:
     """For a SEND that does not say how long it may take."""
     blocks_max: int = 1_000
     """Block changes kept in one conversation."""
+    block_window_offsets: int = 1_000_000
+    """How far back blocks can be asked about. What an owner has not committed, and what it reads again before that,
+    must always be less."""
 
 
 class Folded(NamedTuple):
@@ -82,11 +82,14 @@ def fold(event: Event, row: MessageRow | None, conversation: ConversationRow, at
     kind = event.kind
     if kind in RECEIPTS:
         return _receipt(event, row, at)
-    if kind == Kind.SEND:
-        return _first_send(event, conversation, at, policy) if row is None else _send_again(event, row)
+    if kind == Kind.EXPIRE:
+        return _expire(row, at)
+    if (row is None or (at.generation, at.offset) <= row.applied) and is_ahead(event.message_id, at, policy):
+        # Where the row is ahead, this was refused the first time: another copy, later in the log, made it.
+        return _unchanged(_ID_AHEAD, row)
     if kind == Kind.CANCEL:
         return _cancel(event, row, at, policy)
-    return _expire(row, at)
+    return _first_send(event, conversation, at, policy) if row is None else _send_again(event, row)
 
 
 def _unchanged(rule: Rule, row: MessageRow | None) -> Folded:
@@ -135,8 +138,6 @@ def _moved(row: MessageRow, receipts: tuple[str, ...], to: str, actor: str, at: 
 
 
 def _first_send(event: Event, conversation: ConversationRow, at: At, policy: Policy) -> Folded:
-    if is_ahead(event.message_id, at, policy):
-        return _unchanged(_ID_AHEAD, None)
     receipts: tuple[str, ...]
     if breaks_limit(event, policy):
         rule, receipts = _REJECTED, (State.REJECTED,) * len(event.recipients)
@@ -186,18 +187,20 @@ def _receipts_at_start(event: Event, conversation: ConversationRow, position: Po
     """Return the recipients' first states: BLOCKED for those who, as of `position`, block the sender."""
     if not conversation.blocks:
         return (State.SENT,) * len(event.recipients)
-    return tuple(
-        State.BLOCKED if blocks_as_of(conversation.blocks, user, event.actor, position) else State.SENT
-        for user in event.recipients
-    )
+    blockers = blockers_as_of(conversation.blocks, event.actor, position)
+    return tuple(State.BLOCKED if user in blockers else State.SENT for user in event.recipients)
 
 
-def blocks_as_of(blocks: Sequence[Block], blocker: str, blocked: str, position: Position) -> bool:
-    """Say whether `blocker` blocked `blocked` just before `position`."""
-    for change in reversed(blocks):
-        if change.position < position and change.blocker == blocker and change.blocked == blocked:
-            return change.active
-    return False
+def blockers_as_of(blocks: Sequence[Block], blocked: str, position: Position) -> set[str]:
+    """Return who blocked `blocked` just before `position`, which must be within the policy's window."""
+    known: dict[str, bool] = {}
+    for change in blocks:
+        if change.blocked == blocked:
+            if change.position < position:
+                known[change.blocker] = change.active
+            else:  # changes of a pair take turns, so the first one after `position` tells what was true before it
+                known.setdefault(change.blocker, not change.active)
+    return {blocker for blocker, is_active in known.items() if is_active}
 
 
 def _send_again(event: Event, row: MessageRow) -> Folded:
@@ -214,8 +217,6 @@ def _cancel(event: Event, row: MessageRow | None, at: At, policy: Policy) -> Fol
         if event.actor != row.sender:
             return Folded(Outcome.REFUSED, Reason.NOT_THE_SENDER, row, None)
         return _unchanged(TABLE[row.state][Kind.CANCEL], row)
-    if is_ahead(event.message_id, at, policy):
-        return _unchanged(_ID_AHEAD, None)
     rule = TABLE[State.PENDING][Kind.CANCEL]
     cancelled = _first_row(event, rule.after, (), b"", at, policy)
     return Folded(
@@ -245,13 +246,15 @@ class FoldedConversation(NamedTuple):
 def fold_block(event: Event, row: ConversationRow, at: At, policy: Policy) -> FoldedConversation:
     """Return what a BLOCK or UNBLOCK makes of its conversation."""
     position = (at.generation, at.offset)
-    rule = CONVERSATION_TABLE[blocks_as_of(row.blocks, event.actor, event.subject, position)][event.kind]
+    is_blocked = event.actor in blockers_as_of(row.blocks, event.subject, position)
+    rule = CONVERSATION_TABLE[is_blocked][event.kind]
     if rule.outcome != Outcome.APPLIED:
         return FoldedConversation(rule.outcome, rule.reason, row, changed=False)
     if position <= row.applied:
         return FoldedConversation(Outcome.DUPLICATE, Reason.NONE, row, changed=False)
-    blocks = _kept((*row.blocks, Block(event.actor, event.subject, position, event.kind == Kind.BLOCK)))
-    if len(blocks) > policy.blocks_max:
+    change = Block(event.actor, event.subject, position, event.kind == Kind.BLOCK)
+    blocks = (*_askable(row.blocks, position, policy), change)
+    if change.active and len(blocks) > policy.blocks_max:  # an UNBLOCK is always taken: there are no more than BLOCKs
         return FoldedConversation(Outcome.REFUSED, Reason.TOO_MANY_BLOCKS, row, changed=False)
     moved = row._replace(
         blocks=blocks, version=row.version + 1, applied=position, stamp=stamp_after(at.appended_at, row.stamp)
@@ -259,13 +262,16 @@ def fold_block(event: Event, row: ConversationRow, at: At, policy: Policy) -> Fo
     return FoldedConversation(Outcome.APPLIED, Reason.NONE, moved, changed=True)
 
 
-def _kept(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """Return the changes without the oldest of the newest's pair, where that pair has too many."""
-    newest = blocks[-1]
-    of_pair = [change for change in blocks if change[:2] == newest[:2]]
-    if len(of_pair) <= BLOCK_CHANGES_KEPT:
-        return blocks
-    return tuple(change for change in blocks if change is not of_pair[0])
+def _askable(blocks: tuple[Block, ...], position: Position, policy: Policy) -> tuple[Block, ...]:
+    """Return the changes without those that no question within the policy's window before `position` meets.
+
+    Of what lies before the window only each pair's last change counts, and that only where it says "blocked".
+    """
+    start = (position[0], position[1] - policy.block_window_offsets)
+    last = {change[:2]: change for change in blocks if change.position < start}
+    return tuple(
+        change for change in blocks if change.position >= start or (last[change[:2]] is change and change.active)
+    )
 
 
 def fold_membership(event: Event, row: ConversationRow, at: At) -> ConversationRow:
