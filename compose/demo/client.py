@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from compose.demo import outboxes
+from compose import outboxes
 from compose.demo.plan import Intended, Plan, of_sender
 from compose.wiring import Wiring
 from producers import Client, ClientClosedError, Outgoing

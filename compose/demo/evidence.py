@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from compose.demo import outboxes
+from compose import outboxes
 from compose.demo.plan import Intended, Plan, intentions
 from compose.demo.verdict import Evidence, Incoming, Outgoing, Planned, Step, Stored
 from consumers.stores.contract import Store, StoredMessage

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from compose.demo import outboxes
+from compose import outboxes
 from compose.demo.plan import Plan, intentions
 from compose.demo.screen import MESSAGES_SHOWN, Holding, Line, Snapshot
 from consumers.errors import WorkerError

@@ -1,11 +1,15 @@
-"""Reads outbox files with queries of its own, so that the verdict does not rest on the code it judges."""
+"""Looks into outbox files from outside, read-only, with queries of its own.
+
+So the demo's verdict does not rest on the code that it judges, and a message's story can be put together from all the
+outboxes of this machine, whoever's they are.
+"""
 
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 
@@ -26,6 +30,18 @@ class Arrival(NamedTuple):
 
     message_id: str
     body: str
+
+
+class Entry(NamedTuple):
+    """What one outbox knows of one message at one time."""
+
+    at: int
+    """ms since 1970."""
+    user: str
+    what: str
+    """`written`, `arrived`, or the state that it was told."""
+    version: int
+    actor: str
 
 
 def _reading(path: Path) -> sqlite3.Connection:
@@ -62,3 +78,33 @@ def arrivals(path: Path) -> Iterator[Arrival]:
     with closing(_reading(path)) as connection:
         for message_id, body in connection.execute("SELECT message_id, body FROM deliveries ORDER BY arrival"):
             yield Arrival(str(UUID(bytes=message_id)), bytes(body).decode())
+
+
+def entries(path: Path, message_id: bytes) -> list[Entry]:
+    """Return all that an outbox knows of a message, whether its user sent or received it; empty for other files."""
+    with closing(_reading(path)) as connection:
+        try:
+            user = connection.execute("SELECT value FROM meta WHERE name = 'user'").fetchone()[0]
+            rows = connection.execute(_ENTRIES, {"id": message_id}).fetchall()
+        except (sqlite3.DatabaseError, TypeError):  # not an outbox, or one that is still being made
+            return []
+    return [Entry(at, user, what, version, actor) for at, what, version, actor in rows]
+
+
+def conversation_of(path: Path, message_id: bytes) -> str | None:
+    """Return the conversation of a message that an outbox knows."""
+    sql = """SELECT conversation_id FROM messages WHERE :id IN (message_id, first_id)
+        UNION SELECT conversation_id FROM deliveries WHERE message_id = :id"""
+    with closing(_reading(path)) as connection:
+        try:
+            row = connection.execute(sql, {"id": message_id}).fetchone()
+        except sqlite3.DatabaseError:  # not an outbox, or one that is still being made
+            return None
+    return None if row is None else str(row[0])
+
+
+_ENTRIES: Final = """
+    SELECT created_at, 'written', 0, '' FROM messages WHERE :id IN (message_id, first_id)
+    UNION ALL SELECT at, state, version, actor FROM ticks WHERE message_id = :id
+    UNION ALL SELECT sent_at, 'arrived', 0, sender FROM deliveries WHERE message_id = :id
+    ORDER BY 1"""
