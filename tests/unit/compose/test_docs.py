@@ -1,9 +1,12 @@
 """The generated pages say what the code says; `make docs` writes them anew."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from compose.docs import FOLDER, pages
-from compose.settings import SECTIONS, known_settings
+from compose.settings import SECTIONS, known_settings, load
 
 
 @pytest.mark.parametrize("name", ["cli.md", "settings.md"])
@@ -17,3 +20,14 @@ def test_every_setting_is_documented() -> None:
         for known in known_settings(section):
             row = next(line for line in page.splitlines() if line.startswith(f"| `{known.key}` |"))
             assert not row.endswith("|  |"), f"{known.key} has no text below its field"
+
+
+def test_the_readmes_configuration_is_one(tmp_path: Path) -> None:
+    found = re.search(r"```toml\n(.*?)```", (FOLDER.parent / "README.md").read_text(), re.DOTALL)
+    assert found is not None
+    (tmp_path / "secret").write_text("s3cret")
+    path = tmp_path / "twotick.toml"
+    path.write_text(found[1].replace("/run/secrets/kafka", str(tmp_path / "secret")))
+    settings = load(environ={}, config=path)
+    assert settings.kafka()["sasl.password"] == "s3cret"
+    assert list(settings.effective())
