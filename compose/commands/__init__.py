@@ -2,9 +2,12 @@
 
 import typer
 
-from compose.commands import config
+from compose.commands import config, demo, message, stack
 
 
 def register_all(app: typer.Typer) -> None:
     """Add every command of every room, in the order in which the help lists them."""
+    demo.register(app)
+    message.register(app)
+    stack.register(app)
     config.register(app)

@@ -97,12 +97,9 @@ def _workers(folder: Path) -> Iterator[Mapping[str, object]]:
 
     for worker in workers(folder):
         yield {
-            "name": worker.name,
+            "name": f"worker {worker.node}",
             "state": worker.state,
-            "address": "",
             "pid": worker.pid,
             "uptime_s": round(worker.uptime_s),
-            "memory_mib": worker.memory_mib,
-            "log": "",
             "partitions": worker.partitions,
         }

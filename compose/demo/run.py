@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -34,8 +34,8 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What a demo ends with."""
+class Outcome:
+    """What came of it."""
 
     verdict: Verdict
     seconds: float
@@ -43,8 +43,7 @@ class Report:
     workers_killed: int
     clients_cut_off: int
     takeovers: int
-    """How often a partition changed its epoch while messages were on their way."""
-    counts: Mapping[str, float] = field(default_factory=dict)
+    """How often a partition was given to an owner with a new epoch while messages were on their way."""
 
 
 class Demo:
@@ -64,7 +63,7 @@ class Demo:
         self._epochs: dict[int, int] = {}
         self._takeovers = 0
 
-    def run(self, dead_letters: Callable[[], int]) -> Report:
+    def run(self, dead_letters: Callable[[], int]) -> Outcome:
         """Play the whole demo.
 
         1. Start workers and clients; clients send at their own pace and read whatever comes.
@@ -82,11 +81,7 @@ class Demo:
         finally:
             self._end()
         verdict = judge(gather(self._options.plan, self._outbox_of, self._store, refused))
-        return Report(verdict, seconds, len(self._killed), int(self._clients_cut_off), self._takeovers)
-
-    @property
-    def _clients_cut_off(self) -> bool:
-        return self._cut_off is not None
+        return Outcome(verdict, seconds, len(self._killed), int(self._cut_off is not None), self._takeovers)
 
     def _client(self, user: str) -> Process:
         options = self._options

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 EVENTS_SHOWN: Final = 8
 MESSAGES_SHOWN: Final = 8
 _BAR_WIDTH: Final = 40
+_FIXED_ROWS: Final = 17
+"""Rows of the picture besides its two lists."""
+_SIDE_BY_SIDE: Final = 2
 _COLORS: Final = ("cyan", "magenta", "yellow", "green", "blue", "red")
 TICKS: Final[Mapping[str, str]] = {
     "PENDING": "[dim]·[/]",
@@ -113,6 +116,7 @@ class LiveScreen:
 
         self._events: deque[str] = deque(maxlen=EVENTS_SHOWN)
         self._snapshot = Snapshot()
+        self._lists_rows = max(2, min(EVENTS_SHOWN, (console.height - _FIXED_ROWS) // 2))
         self._live: Live = Live(self._picture(), console=console, refresh_per_second=8, transient=True)
         self._live.start()
 
@@ -130,6 +134,9 @@ class LiveScreen:
         """Take the picture away."""
         self._live.stop()
 
+    def _latest_events(self) -> list[str]:
+        return list(self._events)[-self._lists_rows :]
+
     def _picture(self) -> "RenderableType":
         from rich.columns import Columns
         from rich.console import Group
@@ -144,8 +151,8 @@ class LiveScreen:
                     Panel(_processes(snapshot), title="processes", title_align="left"),
                 ]
             ),
-            Panel(_lines(snapshot), title="latest messages", title_align="left"),
-            Panel("\n".join(self._events) or "starting", title="what happens", title_align="left"),
+            Panel(_lines(snapshot, self._lists_rows), title="latest messages", title_align="left"),
+            Panel("\n".join(self._latest_events()) or "starting", title="what happens", title_align="left"),
         )
 
 
@@ -177,39 +184,39 @@ def _bars(snapshot: Snapshot) -> "Table":
 
 def _ownership(snapshot: Snapshot) -> "Table":
     """Draw each partition with its owner and epoch; a worker keeps its color."""
-    from rich.table import Table
-
-    table = Table.grid(padding=(0, 1))
     nodes = sorted({holding.node for holding in snapshot.holdings})
+    cells = []
     for holding in snapshot.holdings:
         color = _COLORS[nodes.index(holding.node) % len(_COLORS)]
-        table.add_row(f"{holding.partition}", f"[{color}]■ {holding.node}[/]", f"[dim]epoch {holding.epoch}[/]")
-    return table if nodes else _note("no owner yet")
+        cells.append(f"{holding.partition:>2} [{color}]■ {holding.node}[/] [dim]epoch {holding.epoch}[/]")
+    return _in_columns(cells) if cells else _in_columns(["[dim]no owner yet[/]"])
 
 
-def _note(text: str) -> "Table":
+def _in_columns(cells: Sequence[str]) -> "Table":
+    """Lay cells out side by side, filling column by column."""
     from rich.table import Table
 
-    table = Table.grid()
-    table.add_row(f"[dim]{text}[/]")
+    table = Table.grid(padding=(0, 2))
+    rows = -(-len(cells) // _SIDE_BY_SIDE)
+    for row in range(rows):
+        table.add_row(*cells[row::rows])
     return table
 
 
 def _processes(snapshot: Snapshot) -> "Table":
-    from rich.table import Table
+    cells = [
+        f"{name} " + ("[green]running[/]" if doing == "running" else f"[bold red]{doing}[/]")
+        for name, doing in snapshot.processes.items()
+    ]
+    return _in_columns(cells)
 
-    table = Table.grid(padding=(0, 1))
-    for name, doing in snapshot.processes.items():
-        table.add_row(name, "[green]running[/]" if doing == "running" else f"[bold red]{doing}[/]")
-    return table
 
-
-def _lines(snapshot: Snapshot) -> "Table":
+def _lines(snapshot: Snapshot, rows: int) -> "Table":
     from rich.markup import escape
     from rich.table import Table
 
     table = Table.grid(padding=(0, 1))
-    for line in snapshot.lines[-MESSAGES_SHOWN:]:
+    for line in snapshot.lines[-rows:]:
         table.add_row(
             f"{line.sender} → {', '.join(line.recipients)}",
             escape(line.body),

@@ -1,0 +1,97 @@
+"""Puts a demo together: its folder, its stage, its configuration; and takes it all down again."""
+
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from compose.demo.crew import Workers
+from compose.demo.dead_letters import count_dead_letters
+from compose.demo.plan import Plan, users
+from compose.demo.report import Report
+from compose.demo.run import Demo, Options, Outcome
+from compose.demo.screen import Screen
+from compose.demo.stage import EmbeddedStage, LocalStage, Stage, config_text
+from compose.sections import StackSettings
+from compose.stacks.local import LocalStack
+from compose.wiring import Wiring
+
+SENDING_S: Final = 8.0
+"""How long a short demo spreads its messages over."""
+RATE_MAX: Final = 500.0
+"""Messages a second; longer demos take longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a visitor asked for."""
+
+    stack: Literal["embedded", "local"]
+    messages: int
+    workers: int
+    seed: int
+    keep: bool
+
+
+def play(wiring: Wiring, wish: Wish, screen: Screen) -> Report:
+    """Run a demo and return its report; whatever was started is stopped, whatever was made is removed."""
+    began = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="twotick-demo-"))
+    stage = _stage(wiring, wish, folder, lambda line: screen.event(line, seconds=time.monotonic() - began))
+    try:
+        config = folder / "twotick.toml"
+        settings = {
+            **stage.start(),
+            "user.outboxes": str(folder),
+            "worker.status_folder": str(folder / "workers"),
+        }
+        config.write_text(config_text(settings))
+        outcome = _run(config, wish, folder, screen)
+    finally:
+        screen.close()
+        stage.stop()
+        if not wish.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    return _report(outcome, wish, folder)
+
+
+def _stage(wiring: Wiring, wish: Wish, folder: Path, say: Callable[[str], None]) -> Stage:
+    if wish.stack == "embedded":
+        return EmbeddedStage(folder)
+    settings = wiring.settings.section("stack", StackSettings)
+    return LocalStage(LocalStack(settings.folder, settings.local), say, keep=wish.keep)
+
+
+def _run(config: Path, wish: Wish, folder: Path, screen: Screen) -> Outcome:
+    wiring = Wiring(config=config)
+    if wish.stack == "local":
+        wiring.migrate()
+    store = wiring.open_store()
+    try:
+        # Names of their own, so that runs on the same servers do not meet.
+        plan = Plan(wish.messages, wish.seed, f"-{secrets.token_hex(3)}")
+        options = Options(plan=plan, folder=folder, config=config, rate=min(RATE_MAX, wish.messages / SENDING_S))
+        workers = Workers(config, wish.workers, wiring.status_folder, folder / "workers.log")
+        demo = Demo(options, workers=workers, store=store, screen=screen)
+        return demo.run(lambda: count_dead_letters(wiring.kafka()))
+    finally:
+        store.close()
+
+
+def _report(outcome: Outcome, wish: Wish, folder: Path) -> Report:
+    return Report(
+        stack=wish.stack,
+        verdict=outcome.verdict,
+        seconds=outcome.seconds,
+        workers=wish.workers,
+        clients=len(users(Plan(0, wish.seed))),
+        workers_killed=outcome.workers_killed,
+        clients_cut_off=outcome.clients_cut_off,
+        takeovers=outcome.takeovers,
+        folder=folder,
+        kept=wish.keep,
+    )
