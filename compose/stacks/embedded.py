@@ -33,7 +33,10 @@ What it is not:
 
 import argparse
 import json
+import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import uuid
@@ -129,16 +132,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m compose.stacks.embedded")
     parser.add_argument("--topic", action="append", default=[], metavar="NAME=PARTITIONS", type=_topic)
     topics = dict(parser.parse_args().topic)
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
-    try:
-        with EmbeddedBroker(topics) as broker:
-            address = {"bootstrap_servers": broker.bootstrap_servers, "cluster_id": broker.cluster_id}
-            sys.stdout.write(json.dumps(address) + "\n")
-            sys.stdout.flush()
-            while sys.stdin.buffer.read(4096):
-                pass
-    except KeyboardInterrupt:
-        pass
+    signalled = _signals_as_input()
+    with EmbeddedBroker(topics) as broker:
+        address = {"bootstrap_servers": broker.bootstrap_servers, "cluster_id": broker.cluster_id}
+        sys.stdout.write(json.dumps(address) + "\n")
+        sys.stdout.flush()
+        _wait_for_end(signalled)
+
+
+def _signals_as_input() -> socket.socket:
+    """Return a socket that becomes readable with SIGTERM or SIGINT.
+
+    A handler that raises would be lost when its signal comes just before a blocking read begins.
+    """
+    ours, pythons = socket.socketpair()
+    pythons.setblocking(False)
+    signal.set_wakeup_fd(pythons.detach())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: None)
+    return ours
+
+
+def _wait_for_end(signalled: socket.socket) -> None:
+    standard_input = sys.stdin.fileno()
+    while True:
+        readable, _, _ = select.select([standard_input, signalled], [], [])
+        if signalled in readable or not os.read(standard_input, 4096):
+            return
 
 
 def _topic(text: str) -> tuple[str, int]:

@@ -86,7 +86,7 @@ def cassandra_yaml(
         "commitlog_sync": commitlog_sync,
         "commitlog_segment_size": "16MiB",
         "concurrent_reads": 8,
-        "concurrent_writes": 16,
+        "concurrent_writes": 128,
         "paxos_variant": "v2",
     }
     if commitlog_sync == "periodic":
@@ -126,7 +126,7 @@ class CassandraNode:
 
     def command(self, java: Java, class_path: str) -> list[str]:
         """Return the server's command line."""
-        heap = [f"-Xms{self.heap_mib}m", f"-Xmx{self.heap_mib}m", "-XX:+UseSerialGC", "-Xss256k"]
+        heap = [f"-Xms{self.heap_mib // 3}m", f"-Xmx{self.heap_mib}m", "-XX:+UseSerialGC", "-Xss256k"]
         exports = [f"--add-exports={name}=ALL-UNNAMED" for name in _EXPORTS]
         opens = [f"--add-opens={name}=ALL-UNNAMED" for name in _OPENS]
         main = "org.apache.cassandra.service.CassandraDaemon"
@@ -183,6 +183,9 @@ def _connection(native_port: int, timeout_s: float) -> dict[str, Any]:
         "protocol_version": 5,
         "connect_timeout": timeout_s,
         "control_connection_timeout": timeout_s,
+        # Neither is needed for one row on one node, and both take round trips.
+        "schema_metadata_enabled": False,
+        "token_metadata_enabled": False,
         "execution_profiles": {EXEC_PROFILE_DEFAULT: profile},
     }
 

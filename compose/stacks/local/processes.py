@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,12 +78,12 @@ def send_signal(identity: ProcessIdentity, signal_number: int) -> bool:
 
 def wait_until_gone(identity: ProcessIdentity, timeout_s: float) -> bool:
     """Wait at most `timeout_s` seconds; return whether the process ended."""
-    deadline = time.monotonic() + timeout_s
-    while is_alive(identity):
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(_POLL_S)
-    return True
+    return _wait_until(lambda: not is_alive(identity), timeout_s)
+
+
+def wait_until_paused(identity: ProcessIdentity, timeout_s: float) -> bool:
+    """Wait at most `timeout_s` seconds for a SIGSTOP to take effect on all threads; return whether it did."""
+    return _wait_until(lambda: is_paused(identity), timeout_s)
 
 
 def terminate(identity: ProcessIdentity, *, grace_s: float) -> None:
@@ -94,6 +94,15 @@ def terminate(identity: ProcessIdentity, *, grace_s: float) -> None:
     if not wait_until_gone(identity, grace_s):
         send_signal(identity, signal.SIGKILL)
         wait_until_gone(identity, grace_s)
+
+
+def _wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
 
 
 def _own_facts(identity: ProcessIdentity) -> _ProcessFacts | None:

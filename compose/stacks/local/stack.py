@@ -1,13 +1,11 @@
 """The local stack: real Kafka and Cassandra as plain background processes, without Docker."""
 
-import enum
 import os
 import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -18,56 +16,21 @@ from compose.stacks.local import ports, processes, state
 from compose.stacks.local.cassandra import DATACENTER, CassandraNode
 from compose.stacks.local.jars import Java, class_path, default_jars_folder, find_java
 from compose.stacks.local.kafka import KafkaNode
+from compose.stacks.local.logs import fresh_log, log_tail
 from compose.stacks.local.node import LocalSettings, Node, NodePlace
+from compose.stacks.local.status import ServerState, ServerStatus, StackAddresses
 
 _LOCK_TIMEOUT_S = 600.0
 _HEALTH_TIMEOUT_S = 5.0
 _STOP_GRACE_S = 30.0
 _KILL_TIMEOUT_S = 10.0
 _POLL_S = 0.1
-_LOG_TAIL_LINES = 20
 
-NODE_NAMES = (KafkaNode.name, CassandraNode.name)
+_KINDS: dict[str, type[KafkaNode | CassandraNode]] = {KafkaNode.name: KafkaNode, CassandraNode.name: CassandraNode}
+
+NODE_NAMES = tuple(_KINDS)
 
 Progress = Callable[[str], None]
-
-
-class ServerState(enum.Enum):
-    """What a server is doing."""
-
-    RUNNING = "running"
-    """A round trip through it worked."""
-    UNHEALTHY = "unhealthy"
-    """Its process lives, but a round trip fails: it is starting, or stuck."""
-    PAUSED = "paused"
-    """Its process is stopped by a signal."""
-    DIED = "died"
-    """Its process ended without being asked to."""
-    STOPPED = "stopped"
-    """It was never started, or stopped on demand."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerStatus:
-    """One server as it is now; times in seconds, memory in bytes, both 0 without a process."""
-
-    name: str
-    state: ServerState
-    pid: int | None
-    address: str | None
-    uptime_s: float
-    memory_bytes: int
-    log_path: Path
-
-
-@dataclass(frozen=True, slots=True)
-class StackAddresses:
-    """Where clients reach the servers."""
-
-    kafka_bootstrap_servers: str
-    cassandra_contact_points: tuple[str, ...]
-    cassandra_port: int
-    cassandra_datacenter: str
 
 
 def default_data_folder() -> Path:
@@ -128,7 +91,7 @@ class LocalStack:
             self._stop(_known_name(name), known)
 
     def kill(self, name: str, signal_number: int = signal.SIGKILL) -> None:
-        """Send a signal to one server, for fault tests; returns after SIGKILL once the process is gone.
+        """Send a signal to one server, for fault tests; SIGKILL and SIGSTOP have taken effect when this returns.
 
         Takes no lock: a fault may strike during a start. Raises StackError if the server has no process.
         """
@@ -137,11 +100,18 @@ class LocalStack:
             raise StackError(f"{name} has no process to signal", hint="start the stack first")
         if signal_number == signal.SIGKILL:
             processes.wait_until_gone(process, _KILL_TIMEOUT_S)
+        if signal_number == signal.SIGSTOP:
+            processes.wait_until_paused(process, _KILL_TIMEOUT_S)
 
     def status(self) -> list[ServerStatus]:
         """Return how each server is, found out by a round trip through those that live."""
         known = state.load(self._state_path)
-        return [self._status(name, known.server(name)) for name in NODE_NAMES]
+        return [self._status(name, known) for name in NODE_NAMES]
+
+    def is_running(self) -> bool:
+        """Return whether every server's process lives, without asking the servers anything."""
+        records = [state.load(self._state_path).server(name) for name in NODE_NAMES]
+        return all(record.process is not None and processes.is_alive(record.process) for record in records)
 
     def addresses(self) -> StackAddresses:
         """Return where the servers are (or were, if they are stopped); raise StackError if they never ran."""
@@ -171,12 +141,9 @@ class LocalStack:
 
     def _node(self, name: str, known: state.StackState) -> Node:
         """Return the node with its ports, choosing those it does not have yet."""
-        kind: type[KafkaNode | CassandraNode] = _KINDS[_known_name(name)]
+        kind = _KINDS[_known_name(name)]
         record = known.server(name)
-        asked = {KafkaNode: self.settings.kafka_port, CassandraNode: self.settings.cassandra_port}[kind]
-        running = record.process is not None and processes.is_alive(record.process)
-        if asked and not running:
-            record.ports[kind.port_purposes[0]] = asked
+        self._apply_asked_port(name, record)
         for purpose in kind.port_purposes:
             if purpose not in record.ports:
                 record.ports[purpose] = ports.choose_free(known.ports_in_use())
@@ -184,6 +151,16 @@ class LocalStack:
         if kind is KafkaNode:
             return KafkaNode(place, known.cluster_id, self.settings.kafka_heap_mib)
         return CassandraNode(place, self.settings.cassandra_heap_mib, self.settings.commitlog_sync)
+
+    def _apply_asked_port(self, name: str, record: state.ServerRecord) -> None:
+        asked = {KafkaNode.name: self.settings.kafka_port, CassandraNode.name: self.settings.cassandra_port}[name]
+        purpose = _KINDS[name].port_purposes[0]
+        if not asked or record.ports.get(purpose) == asked:
+            return
+        if record.process is not None and processes.is_alive(record.process):
+            message = f"{name} already runs on port {record.ports[purpose]}, port {asked} was asked for"
+            raise StackError(message, hint="stop it first, or ask for no port")
+        record.ports[purpose] = asked
 
     def _launch_unless_healthy(self, node: Node, known: state.StackState, java: Java, progress: Progress) -> bool:
         """Return True if the node was launched and has to be waited for."""
@@ -203,7 +180,7 @@ class LocalStack:
         ports.require_free(node.name, record.ports.values())
         progress(f"{node.name}: starting at {node.address}")
         node.prepare(java, jars)
-        log_path = _fresh_log(self._log_path(node.name))
+        log_path = fresh_log(self._log_path(node.name))
         record.process = processes.launch(
             node.command(java, jars), log_path=log_path, folder=self.data_folder / node.name, environment=os.environ
         )
@@ -230,24 +207,23 @@ class LocalStack:
             processes.terminate(record.process, grace_s=_STOP_GRACE_S)
         record.process, record.started_at_s = None, 0.0
 
-    def _status(self, name: str, record: state.ServerRecord) -> ServerStatus:
+    def _status(self, name: str, known: state.StackState) -> ServerStatus:
+        record = known.server(name)
         log_path = self._log_path(name)
-        process = record.process
         port = record.ports.get(_KINDS[name].port_purposes[0])
         address = f"{ports.LOOPBACK}:{port}" if port else None
+        process = record.process
         if process is None or not processes.is_alive(process):
             gone = ServerState.STOPPED if process is None else ServerState.DIED
             return ServerStatus(name, gone, None, address, 0.0, 0, log_path)
+        living = self._living_state(process, self._node(name, known))
         uptime_s = max(time.time() - record.started_at_s, 0.0)
-        memory_bytes = processes.memory_bytes(process)
-        return ServerStatus(name, self._living_state(name), process.pid, address, uptime_s, memory_bytes, log_path)
+        return ServerStatus(name, living, process.pid, address, uptime_s, processes.memory_bytes(process), log_path)
 
-    def _living_state(self, name: str) -> ServerState:
-        known = state.load(self._state_path)
-        process = known.server(name).process
-        if process is not None and processes.is_paused(process):
+    def _living_state(self, process: processes.ProcessIdentity, node: Node) -> ServerState:
+        if processes.is_paused(process):
             return ServerState.PAUSED
-        return ServerState.RUNNING if _is_healthy(self._node(name, known)) else ServerState.UNHEALTHY
+        return ServerState.RUNNING if _is_healthy(node) else ServerState.UNHEALTHY
 
     def _addresses(self, known: state.StackState) -> StackAddresses:
         try:
@@ -266,24 +242,13 @@ class LocalStack:
         hint = (
             f"the whole log is {self._log_path(name)}; if the data are damaged and dispensable, remove them with `down`"
         )
-        return ServerDiedError(f"{name} ended while starting", hint=hint, log_tail=self._log_tail(name))
+        return ServerDiedError(f"{name} ended while starting", hint=hint, log_tail=log_tail(self._log_path(name)))
 
     def _not_healthy_in_time(self, name: str) -> NotHealthyError:
-        message = f"{name} did not answer within {self.settings.start_timeout_s:.0f} s\n{self._log_tail(name)}"
+        message = (
+            f"{name} did not answer within {self.settings.start_timeout_s:.0f} s\n{log_tail(self._log_path(name))}"
+        )
         return NotHealthyError(message, hint=f"look into {self._log_path(name)}, or allow a longer start")
-
-    def _log_tail(self, name: str) -> str:
-        try:
-            text = self._log_path(name).read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            return ""
-        return "\n".join(text.splitlines()[-_LOG_TAIL_LINES:])
-
-
-_KINDS: dict[str, type[KafkaNode | CassandraNode]] = {
-    KafkaNode.name: KafkaNode,
-    CassandraNode.name: CassandraNode,
-}
 
 
 def _known_name(name: str) -> str:
@@ -298,11 +263,3 @@ def _is_healthy(node: Node) -> bool:
     except NotHealthyError:
         return False
     return True
-
-
-def _fresh_log(path: Path) -> Path:
-    """Move the last start's log aside (one is kept), so that a log tells of one start alone."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists():
-        path.replace(path.with_suffix(".log.1"))
-    return path
