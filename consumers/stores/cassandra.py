@@ -8,7 +8,6 @@ written by every event) come together when both writes have landed; until then t
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, Self
 
 from cassandra.cluster import Cluster, Session
@@ -18,14 +17,14 @@ from cassandra.query import BatchStatement, BatchType
 from consumers.errors import StoreRefusedError
 from consumers.rows import ConversationWrite, MessageWrite, Owner
 from consumers.stores import cassandra_rows as rows
-from consumers.stores.cassandra_batches import BatchLimits, batches
+from consumers.stores.cassandra_batches import Batch, BatchLimits, batches
 from consumers.stores.cassandra_conditional import Leases, TopicRecords
 from consumers.stores.cassandra_errors import translating
-from consumers.stores.cassandra_replicas import Replicas
+from consumers.stores.cassandra_replicas import Ring
 from consumers.stores.cassandra_scan import Scan
 from consumers.stores.cassandra_session import connect, open_cluster, quoted
 from consumers.stores.cassandra_wire import PackedBatch, PackedProtocol
-from consumers.stores.cassandra_writer import InFlight
+from consumers.stores.cassandra_writer import InFlight, Request
 from consumers.stores.contract import (
     Content,
     Done,
@@ -88,8 +87,7 @@ class CassandraStore:
             statement.is_idempotent = True
         ids = (self._prepared[name].query_id for name in ("move", "make", "put_conversation"))
         self._ids = rows.PreparedIds.of(*ids)
-        self._batch = partial(PackedBatch, settings.keyspace)
-        self._replicas = Replicas(cluster.metadata, settings.keyspace, settings.datacenter)
+        self._ring = Ring(cluster.metadata, settings.keyspace, settings.datacenter)
         self._in_flight = InFlight(session, settings.batches_in_flight_max)
         self._leases = Leases(session, keyspace, now_ms)
         self._topics = TopicRecords(session, keyspace)
@@ -131,8 +129,12 @@ class CassandraStore:
             return
         packed = rows.pack_messages(messages, owner, self._ids)
         packed += rows.pack_conversations(conversations, owner, self._ids)
-        grouped = batches(packed, self._limits, self._replicas.grouping())
-        self._in_flight.submit([self._batch(*batch) for batch in grouped], done)
+        grouped = batches(packed, self._limits, self._ring.replicas_of())
+        self._in_flight.submit([self._request(batch) for batch in grouped], done)
+
+    def _request(self, batch: Batch) -> Request:
+        statement = PackedBatch(self._settings.keyspace, batch.routing_key, batch.statements)
+        return Request(statement, self._ring.coordinator(batch.replicas))
 
     def contents(self, messages: Sequence[MessageKey]) -> Mapping[MessageKey, Content]:
         """Read bodies for redelivery."""
@@ -148,7 +150,7 @@ class CassandraStore:
         if not self._usable(done):
             return
         chunks = [pending[start : start + SPILLS_PER_BATCH] for start in range(0, len(pending), SPILLS_PER_BATCH)]
-        self._in_flight.submit([self._spill_batch(partition, bucket, chunk) for chunk in chunks], done)
+        self._in_flight.submit([Request(self._spill_batch(partition, bucket, chunk)) for chunk in chunks], done)
 
     def _spill_batch(self, partition: int, bucket: int, pending: Iterable[Pending]) -> BatchStatement:
         batch = BatchStatement(BatchType.UNLOGGED)

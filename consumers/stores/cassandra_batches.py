@@ -5,14 +5,16 @@ coordinator that has them all). Batches over several partitions stay inside Cass
 one partition are one mutation, which Cassandra does not weigh as a batch.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from consumers.stores.cassandra_rows import Packed
 
-ReplicasOf = Callable[[bytes], Hashable]
-"""Which replicas have a routing key's rows; equal where the rows may share a batch."""
+Replicas = tuple[Any, ...]
+"""Nodes that have the same rows."""
+ReplicasOf = Callable[[bytes], Replicas]
+"""Which nodes have a routing key's rows; equal where the rows may share a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,11 @@ class BatchLimits:
 class Batch(NamedTuple):
     """Statements to send as one request."""
 
-    routing_key: bytes
     statements: Sequence[bytes]
+    routing_key: bytes
+    """Of one of its rows."""
+    replicas: Replicas | None
+    """Of all of its rows; None where every node has them."""
 
 
 def batches(rows: Iterable[Packed], limits: BatchLimits, replicas_of: ReplicasOf | None) -> Iterator[Batch]:
@@ -39,45 +44,49 @@ def batches(rows: Iterable[Packed], limits: BatchLimits, replicas_of: ReplicasOf
 
     `replicas_of` is None where every node has every row.
     """
-    partitions: dict[tuple[str, bytes], list[Packed]] = {}
+    partitions: dict[bytes, list[Packed]] = {}
     for row in rows:
-        partitions.setdefault((row.table, row.routing_key), []).append(row)
+        partitions.setdefault(row[0], []).append(row)
     if replicas_of is None:
-        yield from _fill(partitions.values(), limits)
+        yield from _fill(partitions.values(), limits, None)
         return
-    sharing: dict[Hashable, list[list[Packed]]] = {}
-    for (_, routing_key), members in partitions.items():
+    sharing: dict[Replicas, list[list[Packed]]] = {}
+    for routing_key, members in partitions.items():
         sharing.setdefault(replicas_of(routing_key), []).append(members)
-    for group in sharing.values():
-        yield from _fill(group, limits)
+    for replicas, group in sharing.items():
+        yield from _fill(group, limits, replicas)
 
 
-def _fill(partitions: Iterable[list[Packed]], limits: BatchLimits) -> Iterator[Batch]:
+def _fill(partitions: Iterable[list[Packed]], limits: BatchLimits, replicas: Replicas | None) -> Iterator[Batch]:
     """Yield batches of whole partitions up to the limits; a partition over them is cut into batches of its own."""
     batch: list[bytes] = []
     first, count, total = b"", 0, 0
     for members in partitions:
-        weight = sum(row.weight for row in members)
+        weight = members[0][1] if len(members) == 1 else sum([row[1] for row in members])
         if weight > limits.bytes_max:
-            yield from _cut(members, limits.one_partition_bytes_max)
+            for rows in _cut(members, limits.one_partition_bytes_max):
+                yield Batch(rows, members[0][0], replicas)
             continue
         if batch and (total + weight > limits.bytes_max or count == limits.partitions_max):
-            yield Batch(first, batch)
+            yield Batch(batch, first, replicas)
             batch, count, total = [], 0, 0
         if not batch:
-            first = members[0].routing_key
-        batch.extend(row.statement for row in members)
+            first = members[0][0]
+        batch += [row[2] for row in members]
         count += 1
         total += weight
     if batch:
-        yield Batch(first, batch)
+        yield Batch(batch, first, replicas)
 
 
-def _cut(members: Sequence[Packed], bytes_max: int) -> Iterator[Batch]:
-    start, total = 0, 0
-    for index, row in enumerate(members):
-        if index > start and total + row.weight > bytes_max:
-            yield Batch(row.routing_key, [one.statement for one in members[start:index]])
-            start, total = index, 0
-        total += row.weight
-    yield Batch(members[0].routing_key, [one.statement for one in members[start:]])
+def _cut(members: Sequence[Packed], bytes_max: int) -> Iterator[list[bytes]]:
+    """Yield one partition's rows in pieces of up to `bytes_max`, or of one row."""
+    piece: list[bytes] = []
+    total = 0
+    for _, weight, statement in members:
+        if piece and total + weight > bytes_max:
+            yield piece
+            piece, total = [], 0
+        piece.append(statement)
+        total += weight
+    yield piece

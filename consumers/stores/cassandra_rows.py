@@ -4,7 +4,7 @@ A worker writes about one row an event and has 35 µs of CPU for the whole event
 statement a row, each value serialised by its column's type, then written out again value by value) takes FIGURE
 a row; here a row becomes the bytes of its part of a BATCH request at once, in FIGURE. The order of the statements'
 markers is the order of the bytes, so the two stand together. A value is a four-byte length and its bytes (native
-protocol v5, section 3, [value]); fixed-size values stand first so that one `Struct` packs them with their lengths.
+protocol v4, section 3, [value]); fixed-size values stand first so that one `Struct` packs them with their lengths.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,20 +41,25 @@ CONVERSATION_COLUMNS: Final = "conversation_id, participants, buckets, blocks, s
 
 CELL_BYTES: Final = 16
 """What Cassandra adds to each cell's value when it weighs a batch: timestamp, ttl and deletion time."""
-_MOVE_CELLS, _MAKE_CELLS, _CONVERSATION_CELLS = 7, 15, 8
+_MOVE_CELLS, _MAKE_CELLS, _CONVERSATION_CELLS = 6, 14, 8
+"""Beside the transitions, which are a cell each."""
 
 _INTERNED_MAX: Final = 32_768
-_head = Struct(">iqiiiqiiiiq").pack
+_SHORT, _INT, _INTS, _INTS3, _LONG = Struct(">H"), Struct(">i"), Struct(">ii"), Struct(">iii"), Struct(">iq")
+_THREE_LONGS = Struct(">iqiqiq")
+"""Three eight-byte values with their lengths."""
+_HEAD = Struct(">iqiiiqiiiiq")
 """timestamp, version, stamp, applied (a tuple of an int and a bigint), each with its length."""
-_three_times = Struct(">iqiqiq").pack
-_origin = Struct(">ii16siqi").pack
+_ORIGIN = Struct(">ii16siqi")
 """The length of the whole, then install, seq and the length of the digest."""
-_transition_numbers = Struct(">iqiqiq").pack
-_int_value = Struct(">ii").pack
-_key_tail = Struct(">iii16s").pack
-_routing = Struct(">H").pack
-_length = Struct(">i").pack
-_wide_value = Struct(">iq").pack
+_ID = _INT.pack(16)
+"""What stands before an id."""
+
+Packed = tuple[bytes, int, bytes]
+"""One row's statement: its routing key, the bytes that it adds to a batch as Cassandra weighs it, and itself.
+
+A plain tuple, because there is one for every event.
+"""
 
 
 class PreparedIds(NamedTuple):
@@ -70,49 +75,42 @@ class PreparedIds(NamedTuple):
         return cls(_start(move, 11), _start(make, 19), _start(conversation, 10))
 
 
-class Packed(NamedTuple):
-    """One row's statement, ready for a batch."""
-
-    routing_key: bytes
-    """Of the Cassandra partition, as tokens are computed of it."""
-    table: str
-    weight: int
-    """Bytes that it adds to the batch as Cassandra weighs it."""
-    statement: bytes
-
-
 def _start(statement_id: bytes, values: int) -> bytes:
-    return b"\x01" + _routing(len(statement_id)) + statement_id + _routing(values)
+    return b"\x01" + _SHORT.pack(len(statement_id)) + statement_id + _SHORT.pack(values)
 
 
 @lru_cache(_INTERNED_MAX)
 def _text(text: str) -> bytes:
     """Return a text as a value; users and conversations come again and again."""
     raw = text.encode()
-    return _length(len(raw)) + raw
+    return _INT.pack(len(raw)) + raw
 
 
 @lru_cache(_INTERNED_MAX)
 def _texts(texts: tuple[str, ...]) -> bytes:
     """Return a list of texts as a value."""
-    return _value(_length(len(texts)) + b"".join(map(_text, texts)))
+    return _value(_INT.pack(len(texts)) + b"".join(map(_text, texts)))
 
 
 def _value(raw: bytes) -> bytes:
-    return _length(len(raw)) + raw
+    return _INT.pack(len(raw)) + raw
 
 
 def _list(items: Sequence[bytes]) -> bytes:
     """Return a list of values that carry their lengths."""
-    return _value(_length(len(items)) + b"".join(items))
+    return _value(_INT.pack(len(items)) + b"".join(items))
 
 
 def _owner(owner: Owner) -> bytes:
-    return _value(_wide_value(8, owner.epoch) + _text(owner.node))
+    return _value(_LONG.pack(8, owner.epoch) + _text(owner.node))
 
 
-def _routing_part(raw: bytes) -> bytes:
-    return _routing(len(raw)) + raw + b"\x00"
+@lru_cache(_INTERNED_MAX)
+def _partition(conversation_id: str, bucket: int) -> tuple[bytes, bytes]:
+    """Return a message's Cassandra partition as two values, and as the routing key that tokens are computed of."""
+    conversation, number = conversation_id.encode(), _INT.pack(bucket)
+    values = _value(conversation) + _value(number)
+    return values, b"".join((_SHORT.pack(len(conversation)), conversation, b"\x00\x00\x04", number, b"\x00"))
 
 
 def pack_messages(writes: Iterable[MessageWrite], owner: Owner, ids: PreparedIds) -> list[Packed]:
@@ -122,49 +120,62 @@ def pack_messages(writes: Iterable[MessageWrite], owner: Owner, ids: PreparedIds
 
 
 def _pack_message(write: MessageWrite, owner: bytes, epoch: int, node: bytes, ids: PreparedIds) -> Packed:
-    row = write.row
-    generation, offset = row.applied
-    transitions = [
-        _int_value(4, change.version)
-        + _value(
-            _text(change.state)
-            + _text(change.actor)
-            + _transition_numbers(8, change.at, 8, change.offset, 8, epoch)
-            + node
-        )
-        for change in write.transitions
-    ]
-    moving = (
-        _head(8, row.stamp, 4, row.version, 8, row.stamp, 20, 4, generation, 8, offset)
-        + _text(row.state)
-        + _texts(row.receipts)
-        + owner
-        + _list(transitions)
+    row, changes, body, _, _ = write
+    conversation_id, message_id, state, _, _, receipts, *_, version, (generation, offset), stamp = row
+    key, routing_key = _partition(conversation_id, bucket_of(message_id))
+    transitions = b"".join([_pack_transition(change, epoch, node) for change in changes])
+    start, making, cells = (
+        (ids.move, b"", _MOVE_CELLS) if body is None else (ids.make, _making(write, body), _MAKE_CELLS)
     )
-    conversation, bucket = _text(row.conversation_id), bucket_of(row.message_id)
-    key = conversation + _key_tail(4, bucket, 16, row.message_id)
-    routing_key = _routing_part(conversation[4:]) + b"\x00\x04" + bucket.to_bytes(4, "big") + b"\x00"
-    if write.body is None:
-        statement, cells = ids.move + moving + key, _MOVE_CELLS
-    else:
-        statement, cells = ids.make + moving + _pack_making(row, write, write.body) + key, _MAKE_CELLS
-    weight = len(statement) + CELL_BYTES * (cells + len(transitions) - 1)
-    return Packed(routing_key, "messages", weight, statement)
+    statement = b"".join(
+        (
+            start,
+            _HEAD.pack(8, stamp, 4, version, 8, stamp, 20, 4, generation, 8, offset),
+            _text(state),
+            _texts(receipts),
+            owner,
+            _INTS.pack(4 + len(transitions), len(changes)),
+            transitions,
+            making,
+            key,
+            _ID,
+            message_id,
+        )
+    )
+    return routing_key, len(statement) + CELL_BYTES * (cells + len(changes)), statement
 
 
-def _pack_making(row: MessageRow, write: MessageWrite, body: bytes) -> bytes:
-    """Return what only the write that makes a row carries."""
-    digest = row.digest
+def _pack_transition(change: Transition, epoch: int, node: bytes) -> bytes:
+    """Return one entry of the map: its version, and the change with the owner that writes it."""
+    version, state, actor, at, offset = change
+    packed_state, packed_actor = _text(state), _text(actor)
+    size = len(packed_state) + len(packed_actor) + _THREE_LONGS.size + len(node)
     return b"".join(
         (
-            _three_times(8, row.sent_at, 8, row.deliver_by, 8, write.expires_at),
-            _origin(44 + len(digest), 16, row.install, 8, row.seq, len(digest)),
+            _INTS3.pack(4, version, size),
+            packed_state,
+            packed_actor,
+            _THREE_LONGS.pack(8, at, 8, offset, 8, epoch),
+            node,
+        )
+    )
+
+
+def _making(write: MessageWrite, body: bytes) -> bytes:
+    """Return what only the write that makes a row carries."""
+    row, _, _, content_type, expires_at = write
+    _, _, _, sender, recipients, _, digest, install, seq, partition, sent_at, deliver_by, *_ = row
+    size = len(digest)
+    return b"".join(
+        (
+            _THREE_LONGS.pack(8, sent_at, 8, deliver_by, 8, expires_at),
+            _ORIGIN.pack(44 + size, 16, install, 8, seq, size),
             digest,
-            _int_value(4, row.partition),
-            _text(row.sender),
-            _texts(row.recipients),
-            _text(write.content_type),
-            _length(len(body)),
+            _INTS.pack(4, partition),
+            _text(sender),
+            _texts(recipients),
+            _text(content_type),
+            _INT.pack(len(body)),
             body,
         )
     )
@@ -182,16 +193,16 @@ def _pack_conversation(row: ConversationRow, owner: bytes, ids: PreparedIds) -> 
     statement = b"".join(
         (
             ids.conversation,
-            _head(8, row.stamp, 4, row.version, 8, row.stamp, 20, 4, generation, 8, offset),
+            _HEAD.pack(8, row.stamp, 4, row.version, 8, row.stamp, 20, 4, generation, 8, offset),
             owner,
             _texts(row.participants),
-            _list([_int_value(4, bucket) for bucket in row.buckets]),
+            _list([_INTS.pack(4, bucket) for bucket in row.buckets]),
             _list([_value(_pack_block(change)) for change in row.blocks]),
-            _list([_value(_value(install) + _wide_value(8, seq)) for install, seq in row.sequences]),
+            _list([_value(_value(install) + _LONG.pack(8, seq)) for install, seq in row.sequences]),
             key,
         )
     )
-    return Packed(key[4:], "conversations", len(statement) + CELL_BYTES * _CONVERSATION_CELLS, statement)
+    return key[4:], len(statement) + CELL_BYTES * _CONVERSATION_CELLS, statement
 
 
 def _pack_block(change: Block) -> bytes:
@@ -199,8 +210,8 @@ def _pack_block(change: Block) -> bytes:
     return (
         _text(change.blocker)
         + _text(change.blocked)
-        + _int_value(4, generation)
-        + _wide_value(8, offset)
+        + _INTS.pack(4, generation)
+        + _LONG.pack(8, offset)
         + _value(b"\x01" if change.active else b"\x00")
     )
 

@@ -1,6 +1,6 @@
 """Sends rows that are bytes already: the one place that touches the driver's insides.
 
-The driver lets a session bring its own protocol handler; ours writes the body of a BATCH request (native protocol v5,
+The driver lets a session bring its own protocol handler; ours writes the body of a BATCH request (native protocol v4,
 section 4.1.7) from statements that `cassandra_rows.py` has packed, where the driver would write value by value.
 """
 
@@ -14,9 +14,7 @@ from cassandra.protocol import BatchMessage, ProtocolHandler
 from cassandra.query import BatchStatement, BatchType
 
 _UNLOGGED: Final = 1
-_start = Struct(">BH").pack
-_end = Struct(">Hi").pack
-"""Consistency and no flags."""
+_START, _CONSISTENCY = Struct(">BH"), Struct(">H")
 
 
 class PackedStatements(list[bytes]):
@@ -47,11 +45,10 @@ class _PackedMessage(BatchMessage):  # type: ignore[misc]
 
     def send_body(self, body: BytesIO, protocol_version: int) -> None:
         """Write the request's body."""
-        if not ProtocolVersion.uses_int_query_flags(protocol_version):
-            raise NotImplementedError(f"batches are packed for protocol v5, not v{protocol_version}")
-        body.write(_start(_UNLOGGED, len(self.queries)))
+        body.write(_START.pack(_UNLOGGED, len(self.queries)))
         body.write(b"".join(self.queries))
-        body.write(_end(self.consistency_level, 0))
+        body.write(_CONSISTENCY.pack(self.consistency_level))
+        body.write(b"\x00\x00\x00\x00" if ProtocolVersion.uses_int_query_flags(protocol_version) else b"\x00")
 
 
 class PackedProtocol(ProtocolHandler):  # type: ignore[misc]

@@ -3,19 +3,27 @@
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from cassandra.cluster import ResponseFuture
+from cassandra.pool import Host
 from cassandra.query import Statement
 
 from consumers.stores.cassandra_errors import ERRORS, translated
 from consumers.stores.contract import Done
 
 
+class Request(NamedTuple):
+    """A statement, and the node to send it to; None where the driver chooses."""
+
+    statement: Statement
+    host: Host | None = None
+
+
 class AsyncSession(Protocol):
     """What of the driver's session is used here."""
 
-    def execute_async(self, query: Statement) -> ResponseFuture:
+    def execute_async(self, query: Statement, *, host: Host | None) -> ResponseFuture:
         """Start a request; its future takes a callback and an errback."""
 
 
@@ -48,18 +56,18 @@ class InFlight:
         self._requests_max = requests_max
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
-        self._queue: deque[tuple[Statement, _Call]] = deque()
+        self._queue: deque[tuple[Request, _Call]] = deque()
         self._out = 0
         self._sending = False
 
-    def submit(self, statements: Sequence[Statement], done: Done) -> None:
-        """Send the statements; `done` is called once, with the first error if there was one."""
-        if not statements:
+    def submit(self, requests: Sequence[Request], done: Done) -> None:
+        """Send the requests; `done` is called once, with the first error if there was one."""
+        if not requests:
             done(None)
             return
-        call = _Call(len(statements), done)
+        call = _Call(len(requests), done)
         with self._lock:
-            self._queue.extend((statement, call) for statement in statements)
+            self._queue.extend((request, call) for request in requests)
         self._send_waiting()
 
     def wait_until_idle(self, timeout_s: float) -> bool:
@@ -76,7 +84,7 @@ class InFlight:
         while (one := self._next()) is not None:
             self._send(*one)
 
-    def _next(self) -> tuple[Statement, _Call] | None:
+    def _next(self) -> tuple[Request, _Call] | None:
         with self._lock:
             if self._queue and self._out < self._requests_max:
                 self._out += 1
@@ -84,13 +92,13 @@ class InFlight:
             self._sending = False
             return None
 
-    def _send(self, statement: Statement, call: _Call) -> None:
+    def _send(self, request: Request, call: _Call) -> None:
         if call.error is not None:
             # The call fails anyway, and whoever made it makes it again whole.
             self._finished(call, None)
             return
         try:
-            future = self._session.execute_async(statement)
+            future = self._session.execute_async(request.statement, host=request.host)
         except ERRORS as error:
             self._finished(call, error)
             return
