@@ -2,104 +2,44 @@
 
 One transaction a turn does all of it in this order: reports of the last turns, rows that ran out of time before they
 were ever handed over, the next page of due rows. A row is marked as handed over *before* Kafka gets it, so a killed
-pump can only send again, never forget. Rows are moved by ranges of positions: a page of a backlog is mostly one range.
+pump can only send again, never forget. Rows are moved by ranges of positions, and what can be is worked out by SQL:
+a page of a backlog is mostly one range, and Python's share is what a row costs.
 """
 
 import random
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
 
 from producers.clock import Clock, Estimate, LogTime, log_time
 from producers.database import Database
-from producers.outbox import get_estimate, move, new_id, put_estimate
+from producers.outbox import get_estimate, move, put_estimate
+from producers.pages import AGAIN, Due, Reports, Room, Row, Unanswered, ranges
+from producers.remaking import CLOCK_TOLERANCE_MS, latest_id, remake
 from producers.retry import RetryPolicy
 from schemas.codec import Codec
 from schemas.lifecycle import Kind, Reason, State
-from schemas.records import Event
 
-CLOCK_TOLERANCE_MS = 1_000
-"""How far ahead of the log an id may be made, and an expiry be off; below what the server allows."""
+_FETCH_ROWS = 64
+"""Rows read beyond the bytes that a page may hold, at most."""
+_ATTEMPTS_TOLD_APART = 24
+"""From here on waits grow no more; the default policy is at its longest after 7."""
 
-AGAIN, FRESH = -1, 0
-"""`next_attempt_at` of what must go again at once, before anything new, and of what was never tried."""
-
-
-class Row(NamedTuple):
-    """A row that is marked as handed over; remembered until its report comes."""
-
-    position: int
-    attempts: int
-    """With this one."""
-    size: int
-    """Of payload and key, in bytes."""
-    expires_at: int
-    handed_before: int
-    """A copy may be in the log from before this attempt."""
-    kind: str
-    conversation_id: str
-    payload: bytes
-
-
-class Room(NamedTuple):
-    """How much a page may hold."""
-
-    rows: int
-    bytes: int
-    fresh_rows: int
-    """Of these, rows never tried before; less where much is unanswered."""
-    only: int | None = None
-    """Take this position or nothing."""
-
-
-@dataclass(slots=True)
-class Reports:
-    """What the delivery reports of a turn said, by position."""
-
-    done: list[int] = field(default_factory=list)
-    """Appended to the log."""
-    again: list[int] = field(default_factory=list)
-    """Not appended, or nobody knows: send at once."""
-    refused: list[int] = field(default_factory=list)
-    """This copy was surely not appended, but it may have shared its batch with the culprit: try it alone."""
-    rejected: list[tuple[int, str]] = field(default_factory=list)
-    """Refused alone, and why."""
-    estimate: Estimate | None = None
-    """The log's clock, where a report told it better."""
-
-    def __bool__(self) -> bool:
-        return bool(self.done or self.again or self.refused or self.rejected or self.estimate)
-
-
-class Due(NamedTuple):
-    """When rows are due; each None where there is none."""
-
-    first: int | None
-    """The smallest `next_attempt_at`: AGAIN, FRESH or a time of the wall clock in ms."""
-    timed: int | None
-    """The earliest time."""
-    expiring: int | None
-    """The earliest expiry among what Kafka never had, in ms."""
-
-
-class Unanswered(NamedTuple):
-    """Rows that were tried and not answered."""
-
-    rows: int
-    bytes: int
-
-
-_COLUMNS = """SELECT q.position, q.attempts, q.handed, q.expires_at, q.clocked, q.bytes,
-    e.kind, e.conversation_id, e.message_id, e.payload
+_COLUMNS = """SELECT q.position, q.bytes, e.conversation_id, e.payload, q.attempts,
+    q.attempts = 0 AND e.kind = 'SEND'
+        AND (e.message_id > :latest_id OR (:wall_is_off AND q.clocked = 0 AND q.expires_at > 0))
     FROM queue q CROSS JOIN events e USING (position) WHERE q.in_flight = 0 AND"""
-_AGAIN = f"{_COLUMNS} q.next_attempt_at < 0 ORDER BY q.next_attempt_at, q.position LIMIT ?"
-_TIMED = f"{_COLUMNS} q.next_attempt_at BETWEEN 1 AND ? ORDER BY q.next_attempt_at, q.position LIMIT ?"
-_FRESH = f"{_COLUMNS} q.next_attempt_at = 0 ORDER BY q.next_attempt_at, q.position LIMIT ?"
-_ONE = f"{_COLUMNS} q.position = ?"
-_HAND = """UPDATE queue SET attempts = attempts + 1, handed = 1, in_flight = 1 WHERE position BETWEEN ? AND ?"""
-_LAND = "UPDATE queue SET in_flight = 0, next_attempt_at = ? WHERE position BETWEEN ? AND ?"
-_REFUSE = "UPDATE queue SET in_flight = 0, next_attempt_at = ?, handed = ? WHERE position = ?"
+_AGAIN = f"{_COLUMNS} q.next_attempt_at < 0 ORDER BY q.next_attempt_at, q.position LIMIT :rows"
+_TIMED = f"{_COLUMNS} q.next_attempt_at BETWEEN 1 AND :wall ORDER BY q.next_attempt_at, q.position LIMIT :rows"
+_FRESH = f"{_COLUMNS} q.next_attempt_at = 0 ORDER BY q.next_attempt_at, q.position LIMIT :rows"
+_ONE = f"{_COLUMNS} q.position = :only LIMIT :rows"
+
+_HAND = "UPDATE queue SET attempts = attempts + 1, handed = handed + 1, in_flight = 1 WHERE position BETWEEN ? AND ?"
+_WAITS = " ".join(f"WHEN {attempt} THEN ?{attempt + 3}" for attempt in range(1, _ATTEMPTS_TOLD_APART))
+_LAND = f"""UPDATE queue SET in_flight = 0, next_attempt_at = CASE attempts
+    WHEN iif(expires_at BETWEEN 1 AND ?3, attempts, 0) THEN ?{_ATTEMPTS_TOLD_APART + 3} {_WAITS}
+    ELSE ?{_ATTEMPTS_TOLD_APART + 3} END WHERE position BETWEEN ?1 AND ?2"""
+_SEND_AGAIN = "UPDATE queue SET in_flight = 0, next_attempt_at = -1 WHERE position BETWEEN ? AND ?"
+_REFUSE = "UPDATE queue SET in_flight = 0, next_attempt_at = ?, handed = handed - 1 WHERE position = ?"
 
 
 class Backlog:
@@ -140,22 +80,21 @@ class Backlog:
         """Count what Kafka has not confirmed."""
         with self._database.reading() as connection:
             count: int = connection.execute(
-                """SELECT (SELECT count(*) FROM queue WHERE in_flight = 0 AND next_attempt_at <= 0)
-                + (SELECT count(*) FROM queue WHERE in_flight = 1)"""
+                "SELECT (SELECT count(*) FROM queue) - (SELECT count(*) FROM queue "
+                "WHERE in_flight = 0 AND next_attempt_at > 0)"
             ).fetchone()[0]
         return count
 
     def due(self) -> Due:
         """Return when rows are due."""
         with self._database.reading() as connection:
-            first = connection.execute("SELECT min(next_attempt_at) FROM queue WHERE in_flight = 0").fetchone()[0]
-            timed = connection.execute(
-                "SELECT min(next_attempt_at) FROM queue WHERE in_flight = 0 AND next_attempt_at > 0"
-            ).fetchone()[0]
-            expiring = connection.execute(
-                "SELECT min(expires_at) FROM queue WHERE handed = 0 AND expires_at > 0"
-            ).fetchone()[0]
-        return Due(first, timed, expiring)
+            return Due(
+                *connection.execute(
+                    """SELECT (SELECT min(next_attempt_at) FROM queue WHERE in_flight = 0),
+                    (SELECT min(next_attempt_at) FROM queue WHERE in_flight = 0 AND next_attempt_at > 0),
+                    (SELECT min(expires_at) FROM queue WHERE handed = 0 AND expires_at > 0)"""
+                ).fetchone()
+            )
 
     def log_time(self) -> tuple[LogTime, Estimate | None]:
         """Return the log's time as far as it is known, and what it rests on."""
@@ -163,13 +102,16 @@ class Backlog:
             estimate = get_estimate(connection)
         return log_time(self._clock, estimate), estimate
 
-    def turn(self, reports: Reports, flying: Mapping[int, Row], room: Room) -> list[Row]:
-        """Settle what `reports` say, then mark and return the next page, in one transaction."""
+    def turn(self, reports: Reports, room: Room) -> list[Row]:
+        """Settle what `reports` say, then mark and return the next page, in one transaction.
+
+        Nothing is returned as long as the log's time is not known.
+        """
         with self._database.transaction() as connection:
             if reports.estimate is not None:
                 put_estimate(connection, reports.estimate)
             now = log_time(self._clock, get_estimate(connection))
-            self._settle(connection, reports, flying, now)
+            self._settle(connection, reports, now)
             self._fail_expired(connection, now)
             if not now.known or room.rows <= 0:
                 return []
@@ -177,42 +119,40 @@ class Backlog:
             connection.executemany(_HAND, ranges(sorted(row.position for row in rows)))
         return rows
 
-    def _settle(
-        self, connection: sqlite3.Connection, reports: Reports, flying: Mapping[int, Row], now: LogTime
-    ) -> None:
-        wall = self._clock.wall_ms()
-        for wait_ms, positions in self._waits(reports.done, flying, now).items():
-            connection.executemany(_LAND, ((wall + wait_ms, *bounds) for bounds in ranges(positions)))
-        connection.executemany(_LAND, ((AGAIN, *bounds) for bounds in ranges(sorted(reports.again))))
-        connection.executemany(
-            _REFUSE, ((AGAIN, flying[position].handed_before, position) for position in reports.refused)
-        )
+    def _settle(self, connection: sqlite3.Connection, reports: Reports, now: LogTime) -> None:
+        if reports.done:
+            waits = self._next_attempts()
+            connection.executemany(_LAND, ((*run, now.ms, *waits) for run in ranges(sorted(reports.done))))
+        connection.executemany(_SEND_AGAIN, ranges(sorted(reports.again)))
+        connection.executemany(_REFUSE, ((AGAIN, position) for position in reports.refused))
         for position, why in reports.rejected:
-            self._reject(connection, position, flying[position], why, now)
+            self._reject(connection, position, why, now)
 
-    def _waits(self, done: Iterable[int], flying: Mapping[int, Row], now: LogTime) -> dict[int, list[int]]:
-        """Group landed positions, ascending, by how many ms they wait for their answer."""
-        groups: dict[int, list[int]] = {}
-        for position in sorted(done):
-            row = flying[position]
-            # What ran out of time is sent on for its verdict alone: no hurry.
-            attempt = 64 if 0 < row.expires_at < now.ms else row.attempts
-            groups.setdefault(attempt, []).append(position)
-        return {
-            round(self._policy.ack_wait_s(attempt, random.random()) * 1000): positions  # noqa: S311 - jitter
-            for attempt, positions in groups.items()
-        }
+    def _next_attempts(self) -> list[int]:
+        """Return when to try again what is answered by nobody, by number of attempts, in ms of the wall clock.
 
-    def _reject(self, connection: sqlite3.Connection, position: int, row: Row, why: str, now: LogTime) -> None:
-        """Give up a row that the broker refuses for good, unless a copy of it may be in the log."""
-        if row.handed_before:
-            wait_ms = round(self._policy.ack_wait_s(64, random.random()) * 1000)  # noqa: S311 - jitter
-            connection.execute(_REFUSE, (self._clock.wall_ms() + wait_ms, 1, position))
-        elif row.kind == Kind.SEND:
+        The last of them is the longest wait. It also counts for what ran out of time and is sent on for its verdict
+        alone: no hurry. Rows of one turn share their jitter; turns, and clients, do not.
+        """
+        wall, chance = self._clock.wall_ms(), random.random()  # noqa: S311 - jitter
+        return [
+            wall + round(self._policy.ack_wait_s(attempt, chance) * 1000)
+            for attempt in range(1, _ATTEMPTS_TOLD_APART + 1)
+        ]
+
+    def _reject(self, connection: sqlite3.Connection, position: int, why: str, now: LogTime) -> None:
+        """Give up a row that the broker refuses for good, unless another copy of it may be in the log."""
+        connection.execute(_REFUSE, (self._next_attempts()[-1], position))
+        surely_none = connection.execute(
+            "SELECT kind FROM queue JOIN events USING (position) WHERE position = ? AND handed = 0", (position,)
+        ).fetchone()
+        if surely_none is None:
+            return
+        if surely_none[0] == Kind.SEND:
             move(connection, position, State.REJECTED, 0, why, "", now.ms)
-        else:
-            connection.execute("DELETE FROM queue WHERE position = ?", (position,))
-            connection.execute("DELETE FROM events WHERE position = ?", (position,))
+            return
+        connection.execute("DELETE FROM queue WHERE position = ?", (position,))
+        connection.execute("DELETE FROM events WHERE position = ?", (position,))
 
     def _fail_expired(self, connection: sqlite3.Connection, now: LogTime) -> None:
         """Fail what ran out of time before Kafka ever had it: nobody else can have sent it."""
@@ -227,81 +167,44 @@ class Backlog:
             move(connection, position, State.EXPIRED, 0, Reason.EXPIRED, "", now.ms)
 
     def _page(self, connection: sqlite3.Connection, now: LogTime, room: Room) -> list[Row]:
-        """Read due rows until the room is full; the first one is taken whatever its size."""
-        latest_id = (now.ms + CLOCK_TOLERANCE_MS).to_bytes(6, "big")
-        rows: list[Row] = []
-        size = 0
-        for found in self._due(connection, room):
-            position, attempts, handed, expires_at, clocked, length, kind, conversation, message_id, payload = found
-            size += length
-            if size > room.bytes and rows:
-                break
-            row = Row(position, attempts + 1, length, expires_at, handed, kind, conversation, payload)
-            if attempts == 0 and kind == Kind.SEND:
-                expiry_is_off = not clocked and expires_at and abs(now.shift_ms) > CLOCK_TOLERANCE_MS
-                id_is_ahead = message_id[:6] > latest_id
-                if expiry_is_off or id_is_ahead:
-                    shift_ms = now.shift_ms if expiry_is_off else 0
-                    row = self._made_anew(connection, row, shift_ms, now.ms if id_is_ahead else None)
-            rows.append(row)
-        return rows
-
-    def _due(self, connection: sqlite3.Connection, room: Room) -> Iterator[tuple[Any, ...]]:
+        """Read due rows until the room is full: first what must go again, then what nobody answered, then fresh."""
+        values = {
+            "latest_id": latest_id(now),
+            "wall_is_off": abs(now.shift_ms) > CLOCK_TOLERANCE_MS,
+            "wall": self._clock.wall_ms(),
+            "only": room.only,
+        }
         if room.only is not None:
-            yield from connection.execute(_ONE, (room.only,))
-            return
-        left = room.rows
-        for sql, values, most in (
-            (_AGAIN, (), room.rows),
-            (_TIMED, (self._clock.wall_ms(),), room.rows),
-            (_FRESH, (), room.fresh_rows),
-        ):
-            for row in connection.execute(sql, (*values, max(0, min(most, left)))):
-                left -= 1
-                yield row
-
-    def _made_anew(self, connection: sqlite3.Connection, row: Row, shift_ms: int, id_ms: int | None) -> Row:
-        """Write a SEND that Kafka never had anew in the log's time.
-
-        Its expiry is moved by the wall clock's error. Where an id time is given its ids are replaced; the first one
-        stays in `messages.first_id` for those who hold it.
-        """
-        event = self._codec.decode_as(Event, row.payload)
-        if event.expires_at:
-            event = event._replace(expires_at=max(1, event.expires_at + shift_ms))
-        if id_ms is not None:
-            event = event._replace(message_id=new_id(id_ms), event_id=new_id(id_ms))
-            connection.execute(
-                "UPDATE messages SET message_id = ?, first_id = ifnull(first_id, message_id) WHERE position = ?",
-                (event.message_id, row.position),
-            )
-        payload = self._codec.encode(event)
-        size = len(payload) + len(row.conversation_id)
-        connection.execute(
-            "UPDATE events SET event_id = ?, message_id = ?, payload = ? WHERE position = ?",
-            (event.event_id, event.message_id, payload, row.position),
-        )
-        connection.execute(
-            "UPDATE queue SET expires_at = ?, bytes = ?, clocked = 1 WHERE position = ?",
-            (event.expires_at, size, row.position),
-        )
-        connection.execute("UPDATE messages SET expires_at = ? WHERE position = ?", (event.expires_at, row.position))
-        return row._replace(size=size, expires_at=event.expires_at, payload=payload)
+            queries: Sequence[tuple[str, int]] = [(_ONE, 1)]
+        else:
+            queries = [(_AGAIN, room.rows), (_TIMED, room.rows), (_FRESH, room.fresh_rows)]
+        rows: list[Row] = []
+        left = room.bytes
+        for sql, most in queries:
+            if left > 0 and len(rows) < room.rows:
+                found = connection.execute(sql, {**values, "rows": min(most, room.rows - len(rows))})
+                left = _fill(rows, found, left)
+        return [remake(connection, row, now, self._codec) if row.is_off else row for row in rows]
 
 
-def ranges(positions: Sequence[int]) -> list[tuple[int, int]]:
-    """Return ascending positions as (first, last) of each gapless run."""
-    if not positions:
-        return []
-    first, last = positions[0], positions[-1]
-    if last - first == len(positions) - 1:
-        return [(first, last)]
-    runs = []
-    previous = first
-    for position in positions[1:]:
-        if position != previous + 1:
-            runs.append((first, previous))
-            first = position
-        previous = position
-    runs.append((first, previous))
-    return runs
+def _fill(rows: list[Row], found: sqlite3.Cursor, left: int) -> int:
+    """Append what is found while there is room for `left` bytes; return what is left, not above 0 where it was full.
+
+    The first row of a page is taken whatever its size.
+    """
+    while chunk := found.fetchmany(_FETCH_ROWS):
+        size = sum(row[1] for row in chunk)
+        if size > left:
+            return _fill_up(rows, map(Row._make, chunk), left)
+        rows += map(Row._make, chunk)
+        left -= size
+    return left
+
+
+def _fill_up(rows: list[Row], chunk: Iterable[Row], left: int) -> int:
+    for row in chunk:
+        if row.size > left and rows:
+            return 0
+        rows.append(row)
+        left -= row.size
+    return 0

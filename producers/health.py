@@ -19,7 +19,7 @@ class Health:
     sent: int = 0
     """Events that Kafka confirmed."""
     resent: int = 0
-    """Of these, copies."""
+    """Times an event was handed over that had been before."""
     rebuilds: int = 0
     """Producers that had to be made anew."""
     gaps: int = 0

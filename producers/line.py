@@ -5,9 +5,9 @@ from functools import partial
 
 from confluent_kafka import KafkaException
 
-from producers.backlog import Row
 from producers.clock import Clock, Report, append_time
 from producers.kafka import ErrorPort, Fate, MessagePort, OnError, ProducerPort, fate_of
+from producers.pages import Row
 from schemas.topics import EVENTS
 
 MakeProducer = Callable[[OnError], ProducerPort]
@@ -39,8 +39,6 @@ class Line:
 
     def produce(self, rows: Sequence[Row]) -> None:
         """Hand rows over; each will be in `landed` or `failed` after some poll, or is in `failed` at once."""
-        if not self._sample:
-            self._sample, self._produced_at = rows[0].position, self._clock.steady_ms()
         produce = self.producer.produce
         report = self._report
         for row in rows:
@@ -52,6 +50,9 @@ class Line:
                 # The rows in flight are bounded below the library's queue, so only settings passed through get here.
                 self.producer.poll(0.1)
                 self.failed.append((row.position, _QueueFull()))
+        if not self._sample:
+            # The last: its report is the one to come soonest after its call.
+            self._sample, self._produced_at = rows[-1].position, self._clock.steady_ms()
 
     def greet(self, key: str, value: bytes) -> None:
         """Produce a HELLO, whose report tells the log's time."""

@@ -24,7 +24,7 @@ from schemas.topics import INBOX
 log = logging.getLogger(__name__)
 
 BATCH_ROWS = 500
-_WAIT_S = 0.5
+_WAIT_S = 0.2
 _METADATA_WAIT_S = 5.0
 _FOREIGN_OFFSETS_MAX = 5_000
 """Other users' records in the partition after which the position is stored all the same."""

@@ -15,15 +15,16 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from producers.backlog import FRESH, Backlog, Due, Reports, Room, Row
+from producers.backlog import Backlog
 from producers.clock import Clock, Estimate, better, measured
 from producers.database import Database
 from producers.errors import DeniedError
 from producers.health import HealthBoard
 from producers.kafka import UNREACHABLE, ErrorPort, Fate, fate_of
 from producers.line import HELLO, Line, MakeProducer
+from producers.pages import FRESH, NO_ROOM, Due, Reports, Room, Row
 from producers.settings import ClientSettings
-from producers.window import NO_ROOM, Window
+from producers.window import Window
 
 log = logging.getLogger(__name__)
 
@@ -196,9 +197,8 @@ class Pump:
     def _give_up(self, line: Line) -> None:
         line.give_up()
         self._collect(line)
-        reports = self._reports
-        told = {*reports.done, *reports.again, *reports.refused, *(position for position, _ in reports.rejected)}
-        reports.again += [position for position in self._window.flying if position not in told]
+        told = set(self._reports.positions())
+        self._reports.again += [position for position in self._window.flying if position not in told]
 
     def _greet(self, line: Line) -> None:
         if self._clock_known or line.greeting or line is not self._line or self._is_paused():
@@ -252,13 +252,13 @@ class Pump:
 
     def _work(self, room: Room) -> list[Row]:
         """Settle and take a page in one transaction; where it fails nothing was done and all is kept for the next."""
-        rows = self._backlog.turn(self._reports, self._window.flying, room)
+        rows = self._backlog.turn(self._reports, room)
         reports, self._reports, self._reports_since = self._reports, Reports(), None
-        copies = self._window.settled(reports)
+        self._window.settled(reports)
         if room.only is not None and not rows:
             self._window.suspects.discard(room.only)
-        self._window.handed(rows)
-        if reports.done:
+        copies = self._window.handed(rows)
+        if reports.done or copies:
             self._parts.health.count(sent=len(reports.done), resent=copies)
         return rows
 

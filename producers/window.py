@@ -1,6 +1,8 @@
 """Flow control: how much may be in flight and unanswered. A slow server slows its clients; nothing is dropped."""
 
-from producers.backlog import Reports, Room, Row, Unanswered
+from collections.abc import Iterable, Sequence
+
+from producers.pages import NO_ROOM, Reports, Room, Row, Unanswered
 from producers.settings import ClientSettings
 
 PAGE_ROWS = 2_000
@@ -11,8 +13,8 @@ class Window:
     """What the pump has out. Pure: told of everything, asks nobody."""
 
     def __init__(self, settings: ClientSettings) -> None:
-        self.flying: dict[int, Row] = {}
-        """By position: given to Kafka, not reported."""
+        self.flying: dict[int, int] = {}
+        """Position to size of what was given to Kafka and is not reported."""
         self.suspects: set[int] = set()
         """Refused in company; each is to be tried alone."""
         self.unanswered = Unanswered(0, 0)
@@ -36,39 +38,32 @@ class Window:
         return Room(rows, min(size, fresh_bytes), min(rows, fresh_rows))
 
     def is_tight(self) -> bool:
-        """Say whether what is unanswered holds back what is fresh."""
+        """Say whether what is unanswered may hold back what is fresh."""
         settings = self._settings
         return (
             self.unanswered.rows + len(self.flying) + PAGE_ROWS > settings.unanswered_rows_max
             or self.unanswered.bytes + self._flying_bytes + PAGE_BYTES > settings.unanswered_bytes_max
         )
 
-    def handed(self, rows: list[Row]) -> None:
-        """Note rows that are given to Kafka."""
-        flying = self.flying
-        size = 0
-        for row in rows:
-            flying[row.position] = row
-            size += row.size
-        self._flying_bytes += size
+    def handed(self, rows: Sequence[Row]) -> int:
+        """Note rows that are given to Kafka; return how many of them are copies."""
+        self.flying.update((row.position, row.size) for row in rows)
+        self._flying_bytes += sum(row.size for row in rows)
+        return sum(row.attempts > 0 for row in rows)
 
-    def settled(self, reports: Reports) -> int:
-        """Note what is outstanding no more; return how many of the landed were copies."""
-        flying = self.flying
-        size = copies = 0
-        for position in reports.done:
-            row = flying.pop(position)
-            size += row.size
-            if row.attempts > 1:
-                copies += 1
-        self.unanswered = Unanswered(self.unanswered.rows + len(reports.done), self.unanswered.bytes + size)
-        for position in (*reports.again, *reports.refused, *(position for position, _ in reports.rejected)):
-            size += flying.pop(position).size
-        self._flying_bytes -= size
+    def settled(self, reports: Reports) -> None:
+        """Note what is outstanding no more."""
+        landed = self._forget(reports.done)
+        self.unanswered = Unanswered(self.unanswered.rows + len(reports.done), self.unanswered.bytes + landed)
+        self._forget(reports.again)
+        self._forget(reports.refused)
+        rejected = [position for position, _ in reports.rejected]
+        self._forget(rejected)
         if self.suspects:
-            self.suspects.difference_update(reports.done, (position for position, _ in reports.rejected))
+            self.suspects.difference_update(reports.done, rejected)
         self.suspects.update(reports.refused)
-        return copies
 
-
-NO_ROOM = Room(0, 0, 0)
+    def _forget(self, positions: Iterable[int]) -> int:
+        size = sum(map(self.flying.pop, positions))
+        self._flying_bytes -= size
+        return size
