@@ -13,8 +13,9 @@ from compose.errors import SettingsError
 
 PREFIX: Final = "TWOTICK_"
 NESTING: Final = "__"
-NOT_SETTINGS: Final = ("TWOTICK_CONFIG", "TWOTICK_DEBUG", "TWOTICK_TEST_")
-"""How variables begin that look like settings: the configuration file, `--debug`, and what the tests are told."""
+NOT_SETTINGS: Final = ("TWOTICK_CONFIG", "TWOTICK_DEBUG", "TWOTICK_LIFE_LINE", "TWOTICK_TEST_")
+"""How variables begin that look like settings: the configuration file, `--debug`, what a supervisor tells its workers
+and what the tests are told."""
 FILE_SUFFIX: Final = "_file"
 """`password_file = "/run/secrets/x"` says: the password stands in that file."""
 _SECRET_ENDINGS: Final = ("password", "secret", "pem", "token", "sasl.oauthbearer.config")

@@ -1,6 +1,7 @@
 """The composition root: builds the rooms' parts from the settings, each when it is first asked for."""
 
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from consumers.settings import WorkerSettings
     from consumers.stores.contract import Store
     from producers import Client
+    from schemas.codec import Codec
+    from schemas.topics import Setting
 
 
 class Wiring:
@@ -40,9 +43,15 @@ class Wiring:
             return alone
         return load(flags=self._flags, environ=os.environ, config=self._config, stack=found)
 
-    def kafka(self) -> dict[str, str | int | float | bool]:
-        """Return the settings of every Kafka client."""
+    def kafka_settings(self) -> "dict[str, Setting]":
+        """Return what every Kafka client is given: `bootstrap.servers` and what is passed through."""
         return self.settings.kafka()
+
+    def codec(self) -> "Codec":
+        """Return the codec of every record."""
+        from schemas.codec import Codec
+
+        return Codec()
 
     # -- clients
 
@@ -64,7 +73,7 @@ class Wiring:
         return Client(
             user,
             outbox=outbox or self.outbox_path(user),
-            kafka=self.kafka(),
+            kafka=self.kafka_settings(),
             settings=self.settings.section("client", ClientSettings),
             offline=offline,
         ).open()
@@ -77,6 +86,12 @@ class Wiring:
 
         settings = self.settings.section("worker", WorkerSettings)
         return settings if settings.status_folder else replace(settings, status_folder=self.status_folder)
+
+    def worker_command(self, slot: int) -> list[str]:
+        """Return the command line of the worker process of one slot, with the same settings as this process."""
+        config = ["--config", str(self._config)] if self._config else []
+        flags = [part for flag in self._flags for part in ("--set", flag)]
+        return [sys.executable, "-m", "compose.main", *config, *flags, "consume", "--slot", str(slot)]
 
     @property
     def status_folder(self) -> Path:

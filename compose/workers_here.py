@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ class WorkerHere:
     state: str
     """As it says itself; `gone` where its process is not there any more."""
     partitions: tuple[int, ...]
-    uptime_s: float
     status: dict[str, Any]
     """All that it says."""
 
@@ -39,7 +37,6 @@ def _read(path: Path) -> WorkerHere | None:
             pid=pid,
             state="gone" if gone else str(status["state"]),
             partitions=tuple(int(each["partition"]) for each in status["partitions"]),
-            uptime_s=max(0.0, time.time() - float(status.get("started_at", time.time()))),
             status=status,
         )
     except (OSError, ValueError, KeyError, TypeError):

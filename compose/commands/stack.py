@@ -100,6 +100,5 @@ def _workers(folder: Path) -> Iterator[Mapping[str, object]]:
             "name": f"worker {worker.node}",
             "state": worker.state,
             "pid": worker.pid,
-            "uptime_s": round(worker.uptime_s),
             "partitions": worker.partitions,
         }

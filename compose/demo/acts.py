@@ -21,7 +21,7 @@ class Cue(Enum):
     """What an act waits for."""
 
     SHARE = auto()
-    """A share of the messages being in an outbox."""
+    """A share of the messages being sent, as their senders were told: so there are workers, and they work."""
     SECONDS = auto()
     """A time after the act before it."""
 
@@ -54,12 +54,12 @@ class Director:
         """Say whether every act has been."""
         return not self._script
 
-    def due(self, written_share: float, now_s: float) -> Act | None:
+    def due(self, sent_share: float, now_s: float) -> Act | None:
         """Return the act that is due, if one is; it is not said again."""
         if not self._script:
             return None
         scene = self._script[0]
-        reached = written_share if scene.cue is Cue.SHARE else now_s - self._last_at
+        reached = sent_share if scene.cue is Cue.SHARE else now_s - self._last_at
         if reached < scene.value:
             return None
         self._script.pop(0)

@@ -77,7 +77,7 @@ def _run(config: Path, wish: Wish, folder: Path, screen: Screen) -> Outcome:
         options = Options(plan=plan, folder=folder, config=config, rate=min(RATE_MAX, wish.messages / SENDING_S))
         workers = Workers(config, wish.workers, wiring.status_folder, folder / "workers.log")
         demo = Demo(options, workers=workers, store=store, screen=screen)
-        return demo.run(lambda: count_dead_letters(wiring.kafka()))
+        return demo.run(lambda: count_dead_letters(wiring.kafka_settings()))
     finally:
         store.close()
 
