@@ -12,6 +12,7 @@ from compose import output
 
 if TYPE_CHECKING:
     from compose.settings import Settings
+    from consumers.migrate import Target
     from consumers.settings import WorkerSettings
     from consumers.stores.contract import Store
     from producers import Client
@@ -43,7 +44,7 @@ class Wiring:
             return alone
         return load(flags=self._flags, environ=os.environ, config=self._config, stack=found)
 
-    def kafka_settings(self) -> "dict[str, Setting]":
+    def kafka(self) -> "dict[str, Setting]":
         """Return what every Kafka client is given: `bootstrap.servers` and what is passed through."""
         return self.settings.kafka()
 
@@ -73,7 +74,7 @@ class Wiring:
         return Client(
             user,
             outbox=outbox or self.outbox_path(user),
-            kafka=self.kafka_settings(),
+            kafka=self.kafka(),
             settings=self.settings.section("client", ClientSettings),
             offline=offline,
         ).open()
@@ -114,6 +115,21 @@ class Wiring:
         from consumers.stores.cassandra import CassandraStore
 
         return CassandraStore.open(settings.cassandra)
+
+    def migration_targets(self) -> "Sequence[Target]":
+        """Return what `twotick migrate` brings up to date."""
+        from compose.sections import StoreSettings
+        from consumers.migrate import targets_of
+        from consumers.migration_settings import MigrationSettings
+
+        store = self.settings.section("store", StoreSettings)
+        return targets_of(
+            kafka=self.kafka(),
+            store=store.path if store.kind == "sqlite" else store.cassandra,
+            open_store=self.open_store,
+            settings=self.settings.section("migrate", MigrationSettings),
+            topic_identity=self.worker_settings().topic_identity,
+        )
 
     # -- output
 

@@ -17,6 +17,8 @@ class WorkerHere:
     state: str
     """As it says itself; `gone` where its process is not there any more."""
     partitions: tuple[int, ...]
+    started_at: float
+    """s since 1970."""
     status: dict[str, Any]
     """All that it says."""
 
@@ -36,7 +38,8 @@ def _read(path: Path) -> WorkerHere | None:
             node=str(status["node"]),
             pid=pid,
             state="gone" if gone else str(status["state"]),
-            partitions=tuple(int(each["partition"]) for each in status["partitions"]),
+            partitions=tuple(map(int, status["partitions"])),
+            started_at=float(status["started_at"]),
             status=status,
         )
     except (OSError, ValueError, KeyError, TypeError):

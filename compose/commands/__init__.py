@@ -3,11 +3,13 @@
 import typer
 
 from compose.commands import config, demo, message, stack
+from consumers import cli as server
 
 
 def register_all(app: typer.Typer) -> None:
     """Add every command of every room, in the order in which the help lists them."""
     demo.register(app)
+    server.register(app)
     message.register(app)
     stack.register(app)
     config.register(app)

@@ -1,6 +1,7 @@
 """`twotick up|down|status`: real Kafka and Cassandra on this machine, and the workers that run here."""
 
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from compose.stacks.local import LocalStack, ServerStatus
 
 _SERVERS: Final = "The local stack"
+_ENDED: Final = frozenset({"gone", "stopped"})
 _MIB: Final = 1024 * 1024
 _NOT_ALL_RUNNING: Final = 5
 
@@ -44,12 +46,14 @@ def _up(context: typer.Context) -> None:
     Needs Java 17 and Maven; the first start fetches the jars. Ports are on 127.0.0.1 only. What runs already is left
     alone, what died or hangs is started again, and all other commands find the servers by themselves.
     """
+    from consumers import migrate
+
     wiring: Wiring = context.obj
     _stack(wiring).up(say)
     fresh = wiring.again()
-    fresh.migrate()
-    addresses = _stack(fresh).addresses()
-    say(f"topics and tables are there: Kafka at {addresses.kafka_bootstrap_servers}, keyspace {fresh.keyspace}")
+    for step in migrate.apply(fresh.migration_targets()):
+        say(f"{step.subject}: {step.what}")
+    say(f"ready: Kafka at {fresh.kafka()['bootstrap.servers']}, topics and tables are there")
     say("next: `twotick consume` runs workers, `twotick send --as ann --to ben hello` sends")
 
 
@@ -100,5 +104,6 @@ def _workers(folder: Path) -> Iterator[Mapping[str, object]]:
             "name": f"worker {worker.node}",
             "state": worker.state,
             "pid": worker.pid,
+            "uptime_s": round(time.time() - worker.started_at) if worker.state not in _ENDED else 0,
             "partitions": worker.partitions,
         }

@@ -19,6 +19,7 @@ from compose.demo.stage import EmbeddedStage, LocalStage, Stage, config_text
 from compose.sections import StackSettings
 from compose.stacks.local import LocalStack
 from compose.wiring import Wiring
+from consumers import migrate
 
 SENDING_S: Final = 8.0
 """How long a short demo spreads its messages over."""
@@ -69,15 +70,17 @@ def _stage(wiring: Wiring, wish: Wish, folder: Path, say: Callable[[str], None])
 def _run(config: Path, wish: Wish, folder: Path, screen: Screen) -> Outcome:
     wiring = Wiring(config=config)
     if wish.stack == "local":
-        wiring.migrate()
+        for step in migrate.apply(wiring.migration_targets()):
+            screen.event(f"{step.subject}: {step.what}", seconds=0.0)
     store = wiring.open_store()
     try:
-        # Names of their own, so that runs on the same servers do not meet.
-        plan = Plan(wish.messages, wish.seed, f"-{secrets.token_hex(3)}")
+        # Names of their own where other runs may have been on the same servers.
+        suffix = "" if wish.stack == "embedded" else f"-{secrets.token_hex(3)}"
+        plan = Plan(wish.messages, wish.seed, suffix)
         options = Options(plan=plan, folder=folder, config=config, rate=min(RATE_MAX, wish.messages / SENDING_S))
         workers = Workers(config, wish.workers, wiring.status_folder, folder / "workers.log")
         demo = Demo(options, workers=workers, store=store, screen=screen)
-        return demo.run(lambda: count_dead_letters(wiring.kafka_settings()))
+        return demo.run(lambda: count_dead_letters(wiring.kafka()))
     finally:
         store.close()
 

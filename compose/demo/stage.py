@@ -41,11 +41,15 @@ class EmbeddedStage:
         self._broker = EmbeddedBrokerProcess(dict.fromkeys(TOPICS, PARTITIONS_LOCAL))
         return {
             "kafka.bootstrap.servers": self._broker.bootstrap_servers,
+            "kafka.fetch.wait.max.ms": 10,
             "store.kind": "sqlite",
             "store.path": str(self._folder / "store.sqlite"),
             "client.unanswered_rows_max": UNANSWERED_ROWS_EMBEDDED,
             # KIP-848: the embedded broker hands a dead member's partitions on after 3 s.
             "worker.protocol": "consumer",
+            "worker.static_members": False,
+            # Its log keeps 5 MB a partition; outboxes send again what fell out of it.
+            "worker.on_lost_range": "earliest",
             "worker.allow_new_topic": True,
             "worker.topic_identity": self._broker.cluster_id,
             "worker.log_append_time_required": False,
