@@ -12,6 +12,8 @@ The rules, in prose:
 5. FAILED(undelivered) is the one failure that a later proof of delivery undoes; it ranks between SENT and DELIVERED.
 6. A CANCEL counts where no SEND came before it. It leaves a cancelled row, so a SEND that comes later fails.
 7. The same message id with other content is a conflict: refused, counted, the first kept.
+8. Before the table is asked, three kinds of event are refused: a receipt from someone who is no recipient, a CANCEL
+   of another's message, an EXPIRE appended before the message's delivery time is over.
 
 For receipts the state looked up is the recipient's; for SEND, CANCEL and EXPIRE it is the message's. PENDING stands
 for a message that the log has not seen. Guards (expiry, blocks, an id from the future) can turn the applied
