@@ -1,5 +1,9 @@
 """The errors of a worker: one root, each with what happened, what to do next, and whether waiting helps."""
 
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final
+
 
 class WorkerError(Exception):
     """Root of all errors of this package: `hint` names what to do next, `retriable` says whether waiting helps."""
@@ -20,3 +24,83 @@ class StoreUnavailableError(WorkerError):
 
 class StoreRefusedError(WorkerError):
     """The store answered no, and will again: a missing table, a missing permission, another schema version."""
+
+
+class ExitCode(IntEnum):
+    """Why a worker or its supervisor ended; `twotick consume --help` lists these."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    UNDRAINED = 4
+    UNREACHABLE = 5
+    FENCED = 10
+    STUCK = 11
+    LOST_RANGE = 12
+    TOPIC_CHANGED = 13
+    STORE_REFUSED = 14
+    KAFKA_REFUSED = 15
+    INTERRUPTED = 130
+
+
+EXIT_CODES: Final[Mapping[ExitCode, str]] = {
+    ExitCode.DONE: "drained and stopped as asked",
+    ExitCode.FAILED: "an error that nothing here foresees; the log says which",
+    ExitCode.USAGE: "settings or arguments that cannot be used",
+    ExitCode.UNDRAINED: "stopped before everything that was read was finished; the next owner finishes it",
+    ExitCode.UNREACHABLE: "Kafka or the store could not be reached at the start",
+    ExitCode.FENCED: "another process runs with this static member id",
+    ExitCode.STUCK: "records waited and nothing moved for the watchdog's time",
+    ExitCode.LOST_RANGE: "the log no longer holds the committed position, and on_lost_range is stop",
+    ExitCode.TOPIC_CHANGED: "the events topic is not the one that was recorded, or not set as required",
+    ExitCode.STORE_REFUSED: "the store refused: a missing table or permission, or another schema version",
+    ExitCode.KAFKA_REFUSED: "Kafka refused for good: authentication, authorization, or a fatal error",
+    ExitCode.INTERRUPTED: "a second signal ended it at once",
+}
+"""What each code says, for people."""
+
+
+class KafkaUnavailableError(WorkerError):
+    """No broker answered in time."""
+
+    retriable = True
+    exit_code = ExitCode.UNREACHABLE
+
+
+class KafkaRefusedError(WorkerError):
+    """Kafka refused for good: authentication, authorization, a fatal client error."""
+
+    exit_code = ExitCode.KAFKA_REFUSED
+
+
+class FencedError(WorkerError):
+    """Another process joined the group with this worker's static member id."""
+
+    exit_code = ExitCode.FENCED
+
+
+class StuckError(WorkerError):
+    """Records wait, nothing moves, and no server is known to be down."""
+
+    exit_code = ExitCode.STUCK
+
+
+class LostRangeError(WorkerError):
+    """The log no longer holds the position from which this partition must be read."""
+
+    exit_code = ExitCode.LOST_RANGE
+
+
+class TopicChangedError(WorkerError):
+    """The events topic is another one than was recorded, or is not set as the contract requires."""
+
+    exit_code = ExitCode.TOPIC_CHANGED
+
+
+def exit_code_of(error: Exception) -> int:
+    """Return the exit code that tells about an error."""
+    if isinstance(error, StoreUnavailableError):
+        return ExitCode.UNREACHABLE
+    if isinstance(error, StoreRefusedError):
+        return ExitCode.STORE_REFUSED
+    return int(getattr(error, "exit_code", ExitCode.FAILED))

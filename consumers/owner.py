@@ -7,9 +7,10 @@ The shell around it (a worker, or a simulation) does, for every batch:
 3. When they are durable: `durable(work)`; publish the answers and refusals. Batches are told in order.
 4. When those are reported: `finished(work)`. `commit_position` may have moved.
 
-And now and then `due`/`again`/`take_spill` for deliveries whose receipt does not come. A shell that dies anywhere
-loses nothing: the next owner starts at the committed position minus the tail, folds the tail without writing or
-answering (the warm-up: it fills the cache), and then goes on from the committed position.
+And now and then `due`, `redelivered` and `take_spill` for deliveries whose receipt does not come.
+
+A shell that dies anywhere loses nothing: the next owner starts at the committed position minus the tail, folds the
+tail without writing or answering (the warm-up: it fills the cache), and then goes on from the committed position.
 """
 
 from collections.abc import Iterable, Sequence
@@ -160,16 +161,20 @@ class PartitionOwner:
         return self._committed
 
     def due(self, now_ms: int, limit: int) -> Sequence[Pending]:
-        """Take up to `limit` deliveries that are due; tell each one's next time with `again` or `put_off`."""
+        """Take up to `limit` deliveries that are due; tell what comes of each with `redelivered` or `put_off`."""
         taken = self.pending.due(now_ms, limit)
         return [Pending(*key, waiting.attempt) for key, waiting in taken]
 
-    def again(self, waiting: Iterable[tuple[MessageRow, int]], now_ms: int) -> None:
-        """Note messages that still wait, each with its deliveries so far."""
-        schedule = self._settings.schedule
+    def redelivered(self, due: Iterable[Pending], waiting: Iterable[tuple[MessageRow, int]], now_ms: int) -> None:
+        """Note what came of deliveries that were taken: those in `waiting`, with their deliveries so far, wait on."""
+        schedule, pending = self._settings.schedule, self.pending
+        settled = {(each.conversation_id, each.message_id) for each in due}
         for row, attempt in waiting:
-            due_ms = schedule.due(row, attempt, now_ms)
-            self.pending.again((row.conversation_id, row.message_id), due_ms, attempt)
+            key = (row.conversation_id, row.message_id)
+            settled.discard(key)
+            pending.again(key, schedule.due(row, attempt, now_ms), attempt)
+        for key in settled:
+            pending.settle(key)
 
     def put_off(self, due: Iterable[Pending], until_ms: int) -> None:
         """Note that deliveries which were taken could not be looked at now."""

@@ -66,6 +66,7 @@ class Shelf:
     spilled_to: int = 0
 
     def write(self, owner: Owner, write: MessageWrite | ConversationWrite) -> None:
+        """Land one write."""
         row = write.row
         if isinstance(write, ConversationWrite):
             held = self.conversations.get(row.conversation_id)
@@ -81,6 +82,7 @@ class Shelf:
             self.messages[key] = ((row.stamp, owner), row)
 
     def read(self, messages, conversations) -> Rows:
+        """Read what is there, as a store does."""
         return Rows(
             {key: self.messages[key][1] for key in messages if key in self.messages and key in self.bodies},
             {name: self.conversations[name][1] for name in conversations if name in self.conversations},
@@ -98,6 +100,7 @@ class Truth:
 
     @classmethod
     def of(cls, log: list[Entry], policy: Policy) -> "Truth":
+        """Return the fold of a log."""
         truth = cls()
         for entry in log:
             each, at = entry.event, At(1, 0, entry.offset, entry.appended_at)
@@ -148,6 +151,7 @@ class World:
         self.owner = self.take_over()
 
     def take_over(self) -> PartitionOwner:
+        """Return a new owner, one epoch on."""
         self.epoch += 1
         position = max(0, self.committed - self.settings.tail_records)
         takeover = Takeover(
@@ -163,6 +167,7 @@ class World:
         self.owner = self.take_over()
 
     def poll(self) -> None:
+        """Fold the next few records."""
         batch = self.log[self.owner.position : self.owner.position + self.random.randint(1, 5)]
         if not batch:
             return
@@ -183,6 +188,7 @@ class World:
                 self.late.append((flight.owner.owner, write))
 
     def land_late(self) -> None:
+        """Let a write of an owner that is gone reach the store."""
         if self.late:
             self.store.write(*self.late.pop(self.random.randrange(len(self.late))))
 
@@ -203,11 +209,13 @@ class World:
             self.flights.remove(flight)
 
     def commit(self) -> None:
+        """Commit, never backwards."""
         position = self.owner.commit_position()
         assert position >= self.committed
         self.committed = position
 
     def spill(self) -> None:
+        """Spill what must not stay in memory; now and then die before that is known."""
         taken = self.owner.take_spill(self.now_ms, 2)
         if taken is None:
             return
@@ -244,9 +252,10 @@ class World:
         return done.again
 
     def redeliver_due(self) -> None:
+        """Make deliveries again that are due."""
         due = self.owner.due(self.now_ms, 3)
         if due:
-            self.owner.again(self._redeliver(list(due)), self.now_ms)
+            self.owner.redelivered(due, self._redeliver(list(due)), self.now_ms)
 
     def check_tail(self) -> None:
         """What is owed is in the store's buckets or will be seen again by whoever takes over."""
@@ -256,6 +265,7 @@ class World:
     committed_at_start = 0
 
     def run(self, steps: int) -> None:
+        """Take random steps."""
         doings = [self.poll, self.land, self.land, self.land, self.land_late, self.publish, self.publish, self.commit]
         doings += [self.spill, self.work_off, self.redeliver_due]
         for _ in range(steps):

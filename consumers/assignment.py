@@ -1,0 +1,285 @@
+"""Which partitions a worker has: what the group says, and what it takes to act on it.
+
+The group's callbacks only note what came and went; the taking itself (lease, position) happens in the worker's loop,
+so that a slow server holds up neither the group nor the partitions that stay (case K5). Every assignment is
+incremental: cooperative-sticky and KIP-848 both ask for that.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from random import random
+from time import monotonic, time_ns
+from typing import Any, Final
+
+from confluent_kafka import KafkaException, TopicPartition
+
+from consumers.counters import Counters
+from consumers.errors import LostRangeError, StoreUnavailableError, WorkerError
+from consumers.folding import Takeover
+from consumers.held import HeldPartition, Stage
+from consumers.kafka_errors import translated
+from consumers.owner import PartitionOwner
+from consumers.pipeline import Pipeline
+from consumers.rows import Owner
+from consumers.settings import WorkerSettings
+from consumers.stores.contract import Store, TopicRecord
+from consumers.takeover import Start, start_of
+
+LOG = logging.getLogger(__name__)
+
+ASK_TIMEOUT_S: Final = 5.0
+
+
+class Assignment:
+    """A worker's partitions by number. For one thread."""
+
+    def __init__(  # noqa: PLR0913 - the parts of a worker that meet here
+        self,
+        *,
+        store: Store,
+        pipeline: Pipeline,
+        settings: WorkerSettings,
+        topic: TopicRecord,
+        node: str,
+        counters: Counters,
+        drain: Callable[[Sequence[HeldPartition]], None],
+        forget: Callable[[int], None],
+    ) -> None:
+        self.held: dict[int, HeldPartition] = {}
+        self.paused = False
+        """Whether partitions are to be paused as they are assigned."""
+        self._consumer: Any = None
+        self._store = store
+        self._pipeline = pipeline
+        self._settings = settings
+        self._owner_settings = settings.owner_settings(topic.partitions)
+        self._topic = topic
+        self._node = node
+        self._counters = counters
+        self._drain = drain
+        self._forget = forget
+
+    def bind(self, consumer: Any) -> None:  # noqa: ANN401 - the client's own types say less than it does
+        """Take the consumer whose callbacks these are."""
+        self._consumer = consumer
+
+    def owned(self) -> list[tuple[HeldPartition, PartitionOwner]]:
+        """Return the partitions that are being read."""
+        return [(held, held.owner) for held in self.held.values() if held.stage is Stage.OWNED and held.owner]
+
+    # what the group says
+
+    def on_assign(self, consumer: Any, partitions: Iterable[TopicPartition]) -> None:  # noqa: ANN401
+        """Note partitions that the group gives; they are read once they are taken."""
+        for each in partitions:
+            if each.partition not in self.held:
+                self.held[each.partition] = HeldPartition(each.partition)
+        consumer.incremental_assign([])
+        LOG.info("partitions assigned", extra={"partitions": sorted(each.partition for each in partitions)})
+
+    def on_revoke(self, consumer: Any, partitions: Iterable[TopicPartition]) -> None:  # noqa: ANN401
+        """Finish what has been read of partitions that go elsewhere, within one deadline; commit; let go.
+
+        Partitions that were never held are ignored (case K6).
+        """
+        going = [self.held[each.partition] for each in partitions if each.partition in self.held]
+        self._drain([held for held in going if held.stage is Stage.OWNED])
+        self.commit(going, wait=True)
+        self._let_go(consumer, going)
+        LOG.info("partitions revoked", extra={"partitions": sorted(held.partition for held in going)})
+
+    def on_lost(self, consumer: Any, partitions: Iterable[TopicPartition]) -> None:  # noqa: ANN401
+        """Drop partitions that another worker may already own: nothing is finished, nothing committed (case K8)."""
+        going = [self.held[each.partition] for each in partitions if each.partition in self.held]
+        self._let_go(consumer, going)
+        LOG.warning("partitions lost", extra={"partitions": sorted(held.partition for held in going)})
+
+    def _let_go(self, consumer: Any, going: Sequence[HeldPartition]) -> None:  # noqa: ANN401
+        read = [TopicPartition(self._topic.topic, held.partition) for held in going if held.stage is Stage.OWNED]
+        for held in going:
+            self._drop(held)
+        consumer.incremental_unassign(read)
+        self._share_cache()
+
+    def _drop(self, held: HeldPartition) -> None:
+        if held.owner is not None:
+            self._counters.evictions += held.owner.evicted
+        self._pipeline.give_up(held)
+        self._forget(held.partition)
+        self.held.pop(held.partition, None)
+
+    # what the worker does about it
+
+    def take(self) -> None:
+        """Take partitions that were given and not taken yet; what cannot be taken now is tried again later."""
+        for held in [held for held in self.held.values() if held.stage is Stage.TAKING]:
+            if held.retry_at <= monotonic():
+                try:
+                    self._take(held)
+                except WorkerError as error:
+                    if not error.retriable:
+                        raise
+                    self._put_off(held, error)
+
+    def _put_off(self, held: HeldPartition, error: WorkerError) -> None:
+        settings = self._settings
+        wait_s = min(settings.retry_s_max, settings.retry_first_s * 2.0**held.attempts) * (0.5 + random() / 2)  # noqa: S311
+        held.attempts = min(held.attempts + 1, 30)
+        held.retry_at = monotonic() + wait_s
+        if isinstance(error, StoreUnavailableError):
+            self._counters.store_errors += 1
+        extra = {"partition": held.partition, "error": error.message, "wait_s": round(wait_s, 2)}
+        LOG.warning("a partition cannot be taken yet", extra=extra)
+
+    def _take(self, held: HeldPartition) -> None:
+        """Claim the lease, then ask for the position: who owned it before commits nothing after our claim counts."""
+        lease = self._store.claim_lease(held.partition, self._node)
+        spilled_to = self._spilled_to(held.partition)
+        start = self._start(held.partition)
+        self._begin(held, Owner(lease.epoch, lease.node), start, spilled_to)
+
+    def _begin(self, held: HeldPartition, owner: Owner, start: Start, spilled_to: int) -> None:
+        generation = self._topic.generation
+        from_the_start = generation == 1 and start.position == 0
+        takeover = Takeover(
+            held.partition, generation, owner, start.position, start.committed, from_the_start, spilled_to
+        )
+        held.owner = PartitionOwner(self._owner_settings, takeover)
+        held.stage = Stage.OWNED
+        held.committed = -1 if start.replays else start.committed
+        held.attempts = 0
+        self._assign_at(held.partition, start.position)
+        self._share_cache()
+        self._counters.takeovers += 1
+        extra = {"partition": held.partition, "epoch": owner.epoch, "from": start.position, "to": start.committed}
+        LOG.info("partition taken", extra=extra)
+
+    def _assign_at(self, partition: int, offset: int) -> None:
+        where = TopicPartition(self._topic.topic, partition, offset)
+        self._consumer.incremental_assign([where])
+        if self.paused:
+            self._consumer.pause([TopicPartition(self._topic.topic, partition)])
+
+    def _spilled_to(self, partition: int) -> int:
+        """Return the newest bucket of spilled deliveries that is worked off.
+
+        Before the first owner ever spills, it notes where it starts: a bucket before now.
+        """
+        position = self._store.spill_position(partition)
+        if position is None:
+            position = self._settings.schedule.bucket_at(time_ns() // 1_000_000) - 1
+            self._store.drop_spilled(partition, position)
+        return position
+
+    def _start(self, partition: int) -> Start:
+        asked = TopicPartition(self._topic.topic, partition)
+        try:
+            committed = self._consumer.committed([asked], timeout=ASK_TIMEOUT_S)[0]
+            low, high = self._consumer.get_watermark_offsets(asked, timeout=ASK_TIMEOUT_S)
+        except KafkaException as error:
+            raise translated(error, f"asking for the position of partition {partition}") from error
+        if committed.error is not None:
+            raise translated(KafkaException(committed.error), f"asking for the position of partition {partition}")
+        offset = committed.offset if committed.offset >= 0 else None
+        start = start_of(offset, low, high, self._settings.tail_records)
+        if start.replays and high > 0:
+            LOG.warning(
+                "no committed position: everything that the log holds is folded again",
+                extra={"partition": partition, "from": low, "to": high},
+            )
+        if start.lost is not None:
+            self._lost_range(partition, start.lost)
+        return start
+
+    def _lost_range(self, partition: int, lost: tuple[int, int]) -> None:
+        """Say which records nobody will fold, and stop if that is the choice."""
+        first, end = lost
+        self._counters.lost_ranges += 1
+        self._counters.lost_records += end - first
+        stops = self._settings.on_lost_range == "stop"
+        extra = {"partition": partition, "first": first, "end": end, "records": end - first, "stops": stops}
+        LOG.error("the log no longer holds the committed position", extra=extra)
+        if stops:
+            raise LostRangeError(
+                f"partition {partition}: offsets {first} to {end - 1} are gone from the log",
+                "Find out why (retention, a topic made anew); then set on_lost_range = earliest to go on behind them.",
+            )
+
+    def position_gone(self, partition: int) -> None:
+        """Go on behind records that the log dropped before they were read. Raises LostRangeError if that is the choice.
+
+        The rows in memory stay: they are the fold of what was read.
+        """
+        held = self.held.get(partition)
+        if held is None or held.owner is None or held.stage is not Stage.OWNED:
+            return
+        asked = TopicPartition(self._topic.topic, partition)
+        try:
+            low, high = self._consumer.get_watermark_offsets(asked, timeout=ASK_TIMEOUT_S)
+        except KafkaException as error:
+            raise translated(error, f"asking for the first offset of partition {partition}") from error
+        position = held.owner.position
+        if not low <= position <= high:
+            self._lost_range(partition, (position, low) if position < low else (high, position))
+            position = low
+        self._consumer.incremental_unassign([asked])
+        self._assign_at(partition, position)
+        held.owner.position = min(position, held.owner.position)
+
+    def _share_cache(self) -> None:
+        """Give each partition its part of the rows that may be in memory."""
+        owned = self.owned()
+        for _, owner in owned:
+            owner.limit_cache(max(1_000, self._settings.cached_messages_max // len(owned)))
+
+    def check_leases(self) -> None:
+        """Drop partitions whose lease is no longer ours (case K4). Raises StoreUnavailableError, StoreRefusedError.
+
+        Another owner has begun: the group will say so too, or else this worker claims it again after a while.
+        """
+        owned = self.owned()
+        if not owned:
+            return
+        leases = {lease.partition: lease for lease in self._store.leases()}
+        for held, owner in owned:
+            lease = leases.get(held.partition)
+            if lease is not None and (lease.epoch, lease.node) == owner.owner:
+                continue
+            self._counters.lease_losses += 1
+            extra = {"partition": held.partition, "epoch": owner.owner.epoch, "now": lease.epoch if lease else None}
+            LOG.error("lease lost: another worker owns the partition; dropped", extra=extra)
+            self._consumer.incremental_unassign([TopicPartition(self._topic.topic, held.partition)])
+            self._drop(held)
+            again = self.held[held.partition] = HeldPartition(held.partition)
+            again.retry_at = monotonic() + self._settings.session_timeout_s
+
+    def commit(self, several: Iterable[HeldPartition], *, wait: bool) -> None:
+        """Commit low-water marks that have moved; an error is counted and the commit made again (case K3)."""
+        offsets = []
+        for held in several:
+            if held.stage is not Stage.OWNED or held.owner is None:
+                continue
+            position = held.owner.commit_position()
+            if position > held.committed:
+                offsets.append(TopicPartition(self._topic.topic, held.partition, position))
+                held.committed = position
+        if not offsets:
+            return
+        self._counters.commits += 1
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=not wait)
+        except KafkaException as error:
+            self.on_commit(error.args[0], offsets)
+
+    def on_commit(self, error: Any, partitions: Iterable[TopicPartition]) -> None:  # noqa: ANN401
+        """Take the outcome of a commit."""
+        failed = [each for each in partitions if error is not None or each.error is not None]
+        if not failed:
+            return
+        self._counters.commit_errors += 1
+        for each in failed:
+            held = self.held.get(each.partition)
+            if held is not None and held.committed == each.offset:
+                held.committed = -1
+        cause = error if error is not None else failed[0].error
+        LOG.warning("commit failed", extra={"error": str(cause), "partitions": [each.partition for each in failed]})

@@ -1,0 +1,13 @@
+"""The server's commands; `register` adds them to the `twotick` command."""
+
+from typing import TYPE_CHECKING
+
+from consumers.cli import consume
+
+if TYPE_CHECKING:
+    import typer
+
+
+def register(app: "typer.Typer") -> None:
+    """Add every command of this room."""
+    consume.register(app)

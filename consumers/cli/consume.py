@@ -1,0 +1,96 @@
+"""`twotick consume`: the workers of one machine, or with `--slot` the one worker that this process is."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from consumers.errors import EXIT_CODES
+
+if TYPE_CHECKING:
+    from consumers.cli.ports import ServerFactory
+    from consumers.settings import WorkerSettings
+
+
+class Protocols(StrEnum):
+    """The group protocols."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+class LogForm(StrEnum):
+    """How log lines look."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+_CODES = "\n\n".join(f"{int(code)}: {text}." for code, text in EXIT_CODES.items())
+_EPILOG = f"Exit codes:\n\n{_CODES}"
+
+
+def register(app: typer.Typer) -> None:
+    """Add `consume`."""
+    app.command("consume", epilog=_EPILOG)(_consume)
+
+
+def _consume(  # noqa: PLR0913 - one parameter an option
+    context: typer.Context,
+    *,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Worker processes on this machine.")] = 1,
+    slot: Annotated[int | None, typer.Option(hidden=True, min=0, help="Be the worker of this slot.")] = None,
+    protocol: Annotated[Protocols | None, typer.Option(help="Group protocol.")] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, max=65_000, help="Prometheus port of the first worker; the others follow.")
+    ] = None,
+    log: Annotated[LogForm, typer.Option(help="Form of the log lines on standard error.")] = LogForm.TEXT,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Fold the events topic into the store and answer, until told to stop.
+
+    SIGTERM or Ctrl-C finishes what has been read and stops; a second one ends at once. A worker that dies is started
+    again after a growing wait.
+    """
+    from consumers.logs import configure
+    from consumers.process import node_name
+
+    factory: ServerFactory = context.obj
+    settings = _settings(factory, protocol, metrics_port)
+    node = node_name(settings, slot) if slot is not None else "supervisor"
+    configure(node=node, json_lines=log is LogForm.JSON, level=log_level)
+    if slot is not None:
+        raise typer.Exit(_worker(factory, settings, slot))
+    options = [f"--protocol={settings.protocol}", f"--metrics-port={settings.metrics_port}"]
+    options += [f"--log={log.value}", f"--log-level={log_level}"]
+    raise typer.Exit(_supervise(factory, settings, workers, options))
+
+
+def _settings(factory: "ServerFactory", protocol: Protocols | None, metrics_port: int | None) -> "WorkerSettings":
+    settings = factory.worker_settings()
+    return replace(
+        settings,
+        protocol=protocol.value if protocol else settings.protocol,
+        metrics_port=settings.metrics_port if metrics_port is None else metrics_port,
+        status_folder=settings.status_folder or factory.status_folder,
+    )
+
+
+def _worker(factory: "ServerFactory", settings: "WorkerSettings", slot: int) -> int:
+    from consumers.process import run_worker
+
+    return run_worker(
+        kafka=factory.kafka(), open_store=factory.open_store, settings=settings, slot=slot, codec=factory.codec()
+    )
+
+
+def _supervise(factory: "ServerFactory", settings: "WorkerSettings", workers: int, options: Sequence[str]) -> int:
+    from consumers.supervisor import Supervisor
+
+    return Supervisor(
+        lambda number: [*factory.worker_command(number), *options],
+        workers,
+        drain_timeout_s=settings.drain_timeout_s,
+    ).run()

@@ -1,0 +1,51 @@
+"""The settings of a worker's Kafka clients: what a deployment passes through, and what a worker depends on."""
+
+import logging
+from collections.abc import Mapping
+
+from consumers.settings import WorkerSettings
+from schemas.topics import CONSUMER, OWNER_PRODUCER, Setting, client_config
+
+LOG = logging.getLogger("librdkafka")
+_CONSUMERS = ("fetch.", "queued.", "group.", "session.", "heartbeat.", "max.poll.", "isolation.", "check.crcs")
+"""Beginnings of the names of settings that a producer has no use for, and warns about."""
+_CLASSIC_ONLY = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")
+
+
+def consumer_config(kafka: Mapping[str, Setting], settings: WorkerSettings, member: str) -> dict[str, Setting]:
+    """Return the consumer's settings; `member` is the static member id, empty for a dynamic member.
+
+    Raises PinnedSettingError.
+    """
+    config = client_config(kafka, CONSUMER)
+    config["group.id"] = settings.group
+    config["max.poll.interval.ms"] = int(settings.poll_interval_s_max * 1000)
+    config.setdefault("queued.max.messages.kbytes", 16_384)
+    config.setdefault("fetch.wait.max.ms", 100)
+    if member:
+        config["group.instance.id"] = member
+    if settings.protocol == "consumer":
+        for name in _CLASSIC_ONLY:
+            config.pop(name, None)
+        config["group.protocol"] = "consumer"
+    else:
+        config["partition.assignment.strategy"] = "cooperative-sticky"
+        config["session.timeout.ms"] = int(settings.session_timeout_s * 1000)
+        config.setdefault("heartbeat.interval.ms", max(100, int(settings.session_timeout_s * 1000 / 15)))
+    return config
+
+
+def producer_config(kafka: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Return the settings of the producer of answers and dead letters. Raises PinnedSettingError."""
+    own = {name: value for name, value in kafka.items() if not name.startswith(_CONSUMERS)}
+    config = client_config(own, OWNER_PRODUCER)
+    config.setdefault("linger.ms", 2)
+    config.setdefault("queue.buffering.max.messages", 100_000)
+    config.setdefault("queue.buffering.max.kbytes", 65_536)
+    config.setdefault("compression.type", "lz4")
+    return config
+
+
+def admin_config(kafka: Mapping[str, Setting]) -> dict[str, Setting]:
+    """Return the settings of a client that only asks."""
+    return {name: value for name, value in kafka.items() if not name.startswith(_CONSUMERS)}

@@ -1,0 +1,138 @@
+"""One worker as a process: signals, the supervisor's life line, watchdog, status file, exit code."""
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from socket import gethostname
+from threading import Thread
+from time import time
+from types import FrameType
+from typing import Final
+
+from consumers.errors import ExitCode, WorkerError, exit_code_of
+from consumers.health import Watchdog, write_status
+from consumers.settings import WorkerSettings
+from consumers.stores.contract import Store
+from consumers.topic_check import check_topic
+from consumers.worker import Worker
+from schemas.codec import Codec
+from schemas.topics import Setting
+
+LOG = logging.getLogger(__name__)
+
+LIFE_LINE: Final = "TWOTICK_LIFE_LINE"
+"""Environment variable that tells a worker to stop when its standard input closes: its supervisor is gone then."""
+
+
+def node_name(settings: WorkerSettings, slot: int) -> str:
+    """Return a worker's name in leases, rows and logs, and its static member id: the same after a restart."""
+    return f"{settings.node or gethostname()}-{slot}"
+
+
+def status_path(folder: Path, node: str) -> Path:
+    """Return where a worker keeps its status."""
+    return folder / f"worker-{node}.json"
+
+
+class _Signals:
+    """The first signal stops the worker, the second ends the process."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+        self._asked = False
+
+    def install(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._take)
+
+    def _take(self, number: int, _frame: FrameType | None) -> None:
+        if self._asked:
+            os._exit(ExitCode.INTERRUPTED)
+        self._asked = True
+        LOG.info("signal taken", extra={"signal": signal.Signals(number).name})
+        self._stop()
+
+
+def _hold_life_line(stop: Callable[[], None]) -> None:
+    """Stop when standard input closes."""
+
+    def read() -> None:
+        while os.read(sys.stdin.fileno(), 4096):
+            pass
+        LOG.warning("the supervisor is gone")
+        stop()
+
+    Thread(target=read, name="life-line", daemon=True).start()
+
+
+def run_worker(
+    *,
+    kafka: Mapping[str, Setting],
+    open_store: Callable[[], Store],
+    settings: WorkerSettings,
+    slot: int,
+    codec: Codec,
+) -> int:
+    """Run one worker in this process, on its main thread, until it is told to stop; return the exit code."""
+    node = node_name(settings, slot)
+    try:
+        store = open_store()
+        try:
+            return _run(kafka, store, settings, slot, node, codec)
+        finally:
+            store.close()
+    except WorkerError as error:
+        LOG.error("the worker ends", extra={"error": error.message, "hint": error.hint, "code": exit_code_of(error)})  # noqa: TRY400
+        return exit_code_of(error)
+    except Exception:
+        LOG.exception("the worker ends: an error that nothing here foresees")
+        return ExitCode.FAILED
+
+
+def _run(  # noqa: PLR0913, PLR0917 - the parts of one process
+    kafka: Mapping[str, Setting], store: Store, settings: WorkerSettings, slot: int, node: str, codec: Codec
+) -> int:
+    topic = check_topic(kafka, store, settings)
+    worker = Worker(
+        kafka=kafka,
+        store=store,
+        settings=settings,
+        topic=topic,
+        node=node,
+        codec=codec,
+        report=_report_to(settings.status_folder, node, slot),
+    )
+    _Signals(worker.stop).install()
+    if os.environ.get(LIFE_LINE):
+        _hold_life_line(worker.stop)
+    if settings.metrics_port:
+        from consumers.metrics import serve_metrics  # noqa: PLC0415 - an optional extra
+
+        serve_metrics(settings.metrics_port + slot, worker.counters, worker.status)
+    watchdog = Watchdog(lambda: worker.turns, settings.watchdog_s)
+    watchdog.start()
+    LOG.info("worker started", extra={"group": settings.group, "protocol": settings.protocol, "pid": os.getpid()})
+    try:
+        drained = worker.run()
+    finally:
+        watchdog.stop()
+    LOG.info("worker stopped", extra={"drained": drained})
+    return ExitCode.DONE if drained else ExitCode.UNDRAINED
+
+
+def _report_to(folder: Path | None, node: str, slot: int) -> Callable[[Mapping[str, object]], None]:
+    if folder is None:
+        return lambda _: None
+    path = status_path(folder, node)
+    own = {"pid": os.getpid(), "slot": slot, "started_at": round(time(), 3)}
+
+    def report(status: Mapping[str, object]) -> None:
+        try:
+            write_status(path, {**status, **own})
+        except OSError as error:
+            LOG.warning("the status file cannot be written", extra={"path": str(path), "error": str(error)})
+
+    return report

@@ -1,0 +1,154 @@
+"""Hands records to Kafka and knows when all of a job's records are in the log.
+
+A job is done when each of its records has a good delivery report. A record that fails is handed over again; so is
+everything unreported when the idempotent producer turns fatal and is made anew (case K14). The order among a job's
+records is of no meaning: those who read them go by rank.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from time import monotonic
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from consumers.counters import Counters
+from consumers.kafka_errors import ALL_BROKERS_DOWN, is_fatal
+
+LOG = logging.getLogger(__name__)
+
+Outgoing = tuple[str, bytes | None, bytes]
+"""(topic, key, value)."""
+
+RETRY_S: Final = 0.5
+_PURGE_S: Final = 10.0
+
+
+class Job:
+    """Records that go out together; itself the delivery callback of each of them."""
+
+    __slots__ = ("done", "failed", "handed_over", "left", "records")
+
+    def __init__(self, records: Iterable[Outgoing], done: Callable[[], None]) -> None:
+        self.records: Iterator[Outgoing] = iter(records)
+        self.done = done
+        """Called once, when all records are in the log."""
+        self.left = 0
+        self.failed: list[Outgoing] = []
+        self.handed_over = False
+
+    def __call__(self, error: KafkaError | None, message: Message) -> None:
+        """Take a delivery report. Never raises."""
+        self.left -= 1
+        if error is not None:
+            self.failed.append((str(message.topic()), message.key(), message.value() or b""))
+
+
+class Publisher:
+    """One idempotent producer, remade when it turns fatal. For one thread."""
+
+    def __init__(self, make: Callable[[Callable[[KafkaError], None]], Producer], counters: Counters) -> None:
+        self._make = make
+        self._counters = counters
+        self._waiting: deque[Job] = deque()
+        self._reported: list[Job] = []
+        self._later: deque[tuple[float, Job]] = deque()
+        self._fatal = False
+        self.down = False
+        """Whether no broker could be reached when last tried."""
+        self._producer: Any = make(self._error)
+
+    def submit(self, job: Job) -> None:
+        """Take a job; `pump` hands its records over."""
+        self._waiting.append(job)
+
+    @property
+    def unsent(self) -> int:
+        """Jobs that are not handed over whole."""
+        return len(self._waiting) + len(self._later)
+
+    @property
+    def unfinished(self) -> int:
+        """Jobs that are not done."""
+        return self.unsent + len(self._reported)
+
+    def pump(self, wait_s: float = 0.0) -> None:
+        """Serve delivery reports, for at most `wait_s`, and hand over as much as the producer takes."""
+        if self._producer.poll(wait_s):
+            self.down = False
+        if self._fatal:
+            self._remake()
+        now = monotonic()
+        while self._later and self._later[0][0] <= now:
+            self._waiting.append(self._later.popleft()[1])
+        waiting = self._waiting
+        while waiting and self._hand_over(waiting[0]):
+            self._reported.append(waiting.popleft())
+        self._finish(now)
+
+    def _hand_over(self, job: Job) -> bool:
+        """Produce a job's records; say whether that was all of them."""
+        produce = self._producer.produce
+        for record in job.records:
+            topic, key, value = record
+            job.left += 1
+            try:
+                produce(topic, value, key, -1, job)
+            except BufferError:
+                job.left -= 1
+                job.records = chain((record,), job.records)
+                return False
+            except KafkaException as error:
+                job.left -= 1
+                job.records = chain((record,), job.records)
+                if not is_fatal(error.args[0]):
+                    raise
+                self._fatal = True
+                return False
+        return True
+
+    def _finish(self, now: float) -> None:
+        """Tell of jobs whose records are all reported; hand over again what failed."""
+        unreported: list[Job] = []
+        for job in self._reported:
+            if job.left:
+                unreported.append(job)
+            elif job.failed:
+                self._counters.republished += len(job.failed)
+                job.records, job.failed = iter(job.failed), []
+                self._later.append((now + RETRY_S, job))
+            else:
+                job.done()
+        self._reported = unreported
+
+    def _error(self, error: KafkaError) -> None:
+        """Take an error event of the producer."""
+        self._counters.kafka_errors += 1
+        if is_fatal(error):
+            self._fatal = True
+        if error.code() == ALL_BROKERS_DOWN:
+            self.down = True
+        LOG.warning("producer error", extra={"error": error.str(), "fatal": error.fatal()})
+
+    def _remake(self) -> None:
+        """Make a new producer; what the old one has not reported fails and goes out again."""
+        LOG.error("the producer turned fatal and is made anew")
+        old, deadline = self._producer, monotonic() + _PURGE_S
+        old.purge()
+        while len(old) and monotonic() < deadline:
+            old.poll(0.1)
+        self._fatal = False
+        self._counters.producer_rebuilds += 1
+        self._producer = self._make(self._error)
+
+    def close(self, timeout_s: float) -> int:
+        """Wait for reports for at most `timeout_s`; return how many records are still unreported."""
+        deadline = monotonic() + timeout_s
+        while self.unfinished and monotonic() < deadline:
+            self.pump(0.02)
+        if len(self._producer):
+            self._producer.purge()
+            self._producer.poll(0)
+        return self.unfinished

@@ -1,0 +1,198 @@
+"""Deliveries whose receipt does not come, between owner, store and Kafka: repeated, spilled, worked off."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from consumers.counters import Counters
+from consumers.held import HeldPartition, Stage
+from consumers.owner import PartitionOwner
+from consumers.pending import Spill
+from consumers.pipeline import Pipeline
+from consumers.publisher import Job, Outgoing, Publisher
+from consumers.redelivery import Redelivery, redeliver
+from consumers.stores.contract import MessageKey, Pending, Store
+from schemas.records import Record
+from schemas.topics import EVENTS, INBOX
+
+if TYPE_CHECKING:
+    from consumers.rows import MessageRow
+
+LOG = logging.getLogger(__name__)
+
+DUE_MAX: Final = 200
+"""Deliveries looked at in one go, per partition."""
+SPILL_MAX: Final = 1_000
+"""Deliveries spilled in one go, per partition."""
+_PUT_OFF_MS: Final = 1_000
+
+
+class Bucket:
+    """One time bucket of spilled deliveries that is being worked off; forgotten when all of it is safe."""
+
+    __slots__ = ("failed", "number", "pages", "read_out", "unsafe")
+
+    def __init__(self, number: int, pages: Iterator[Pending]) -> None:
+        self.number = number
+        self.pages = pages
+        self.read_out = False
+        self.unsafe = 0
+        """Spills and jobs that are not confirmed."""
+        self.failed = False
+
+
+class Reminders:
+    """For one thread. Store errors are raised to the caller, and the next call takes up where it can."""
+
+    def __init__(
+        self,
+        store: Store,
+        publisher: Publisher,
+        pipeline: Pipeline,
+        encode: Callable[[Record], bytes],
+        counters: Counters,
+    ) -> None:
+        self._store = store
+        self._publisher = publisher
+        self._pipeline = pipeline
+        self._encode = encode
+        self._counters = counters
+        self._buckets: dict[int, Bucket] = {}
+        self._spilling: dict[int, tuple[HeldPartition, Spill, dict[int, Sequence[Pending]]]] = {}
+
+    def forget(self, partition: int) -> None:
+        """Let go of a partition."""
+        self._buckets.pop(partition, None)
+        self._spilling.pop(partition, None)
+
+    def remind(self, held: HeldPartition, owner: PartitionOwner, now_ms: int) -> None:
+        """Do what is due for one owned partition. Raises StoreUnavailableError, StoreRefusedError."""
+        self._repeat(owner, now_ms)
+        self._spill(held, owner, now_ms)
+        self._work_off(held, owner, now_ms)
+
+    def _repeat(self, owner: PartitionOwner, now_ms: int) -> None:
+        """Make deliveries again that wait in memory."""
+        due = owner.due(now_ms, DUE_MAX)
+        if not due:
+            return
+        ready = [each for each in due if owner.is_durable((each.conversation_id, each.message_id))]
+        owner.put_off(set(due) - set(ready), now_ms + _PUT_OFF_MS)
+        try:
+            done = self._redeliver(owner, ready, now_ms)
+        except Exception:
+            owner.put_off(ready, now_ms + _PUT_OFF_MS)
+            raise
+        owner.redelivered(ready, done.again, now_ms)
+        self._publish(done, lambda: None)
+
+    def _redeliver(self, owner: PartitionOwner, due: Sequence[Pending], now_ms: int) -> Redelivery:
+        rows: dict[MessageKey, MessageRow] = {}
+        cold: list[MessageKey] = []
+        for pending in due:
+            key = (pending.conversation_id, pending.message_id)
+            row = owner.row(key)
+            if row is None:
+                cold.append(key)
+            else:
+                rows[key] = row
+        if cold:
+            self._counters.cold_reads += len(cold)
+            rows.update(self._store.read(cold, []).messages)
+        contents = self._store.contents(list(rows)) if rows else {}
+        return redeliver(due, rows, contents, now_ms)
+
+    def _publish(self, done: Redelivery, finished: Callable[[], None]) -> None:
+        self._counters.redeliveries += len(done.deliveries)
+        self._counters.expiries += len(done.expiries)
+        self._publisher.submit(Job(self._outgoing(done), finished))
+
+    def _outgoing(self, done: Redelivery) -> Iterator[Outgoing]:
+        for delivery in done.deliveries:
+            yield INBOX, delivery.user.encode(), self._encode(delivery)
+        for expiry in done.expiries:
+            yield EVENTS, expiry.conversation_id.encode(), self._encode(expiry)
+
+    def _spill(self, held: HeldPartition, owner: PartitionOwner, now_ms: int) -> None:
+        """Move deliveries that have waited long enough into the store; one spill at a time a partition."""
+        if held.partition in self._spilling:
+            return
+        taken = owner.take_spill(now_ms, SPILL_MAX)
+        if taken is not None:
+            spill, buckets = taken
+            self._spilling[held.partition] = (held, spill, dict(buckets))
+            self._write_spill(held, spill)
+
+    def _write_spill(self, held: HeldPartition, spill: Spill) -> None:
+        entry = self._spilling.get(held.partition)
+        if entry is None or entry[1] is not spill or held.stage is not Stage.OWNED:
+            return
+        for bucket, pending in list(entry[2].items()):
+            done = self._pipeline.done(partial(self._spilled, held, spill, bucket))
+            self._store.spill(held.partition, bucket, pending, done)
+
+    def _spilled(self, held: HeldPartition, spill: Spill, bucket: int, error: Exception | None) -> None:
+        entry = self._spilling.get(held.partition)
+        if entry is None or entry[1] is not spill or held.stage is not Stage.OWNED or held.owner is None:
+            return
+        if error is not None:
+            self._pipeline.retry(error, partial(self._write_one, held, spill, bucket))
+            return
+        self._counters.spilled += len(entry[2].pop(bucket, ()))
+        if not entry[2]:
+            del self._spilling[held.partition]
+            held.owner.pending.spilled(spill)
+
+    def _write_one(self, held: HeldPartition, spill: Spill, bucket: int) -> None:
+        """Write one bucket's part of a spill again."""
+        entry = self._spilling.get(held.partition)
+        if entry is not None and entry[1] is spill and bucket in entry[2]:
+            done = self._pipeline.done(partial(self._spilled, held, spill, bucket))
+            self._store.spill(held.partition, bucket, entry[2][bucket], done)
+
+    def _work_off(self, held: HeldPartition, owner: PartitionOwner, now_ms: int) -> None:
+        """Take the next part of the oldest bucket that is over; forget the bucket when all of it is safe."""
+        bucket = self._buckets.get(held.partition)
+        if bucket is None:
+            number = owner.bucket_due(now_ms)
+            if number is None:
+                return
+            bucket = self._buckets[held.partition] = Bucket(number, self._store.spilled(held.partition, number))
+        try:
+            self._next_page(bucket, held, owner, now_ms)
+        except Exception:
+            self._buckets.pop(held.partition, None)
+            raise
+
+    def _next_page(self, bucket: Bucket, held: HeldPartition, owner: PartitionOwner, now_ms: int) -> None:
+        if bucket.failed:
+            del self._buckets[held.partition]
+        elif not bucket.read_out:
+            page = list(islice(bucket.pages, DUE_MAX))
+            bucket.read_out = len(page) < DUE_MAX
+            if page:
+                self._redeliver_page(bucket, page, held, owner, now_ms)
+        if bucket.read_out and not bucket.unsafe and not bucket.failed:
+            self._store.drop_spilled(held.partition, bucket.number)
+            owner.spilled_to = bucket.number
+            del self._buckets[held.partition]
+
+    def _redeliver_page(
+        self, bucket: Bucket, page: Sequence[Pending], held: HeldPartition, owner: PartitionOwner, now_ms: int
+    ) -> None:
+        done = self._redeliver(owner, page, now_ms)
+        for number, pending in owner.spill_again(done.again, now_ms).items():
+            bucket.unsafe += 1
+            self._store.spill(held.partition, number, pending, self._pipeline.done(partial(_safe, bucket)))
+        if done.deliveries or done.expiries:
+            bucket.unsafe += 1
+            self._publish(done, partial(_safe, bucket, None))
+
+
+def _safe(bucket: Bucket, error: Exception | None) -> None:
+    """Note that a part of a bucket is safe elsewhere, or that the whole bucket must be done again."""
+    bucket.unsafe -= 1
+    if error is not None:
+        bucket.failed = True

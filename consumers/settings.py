@@ -1,0 +1,98 @@
+"""What a deployment can set on its workers."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from consumers.fold import Policy
+from consumers.folding import OwnerSettings
+from consumers.redelivery import Schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """A worker's settings; the defaults suit a deployment of a few nodes."""
+
+    group: str = "twotick"
+    """Consumer group; all workers of a deployment share it."""
+    node: str = ""
+    """Name of this machine in leases, rows and logs; empty: its host name."""
+    protocol: Literal["classic", "consumer"] = "classic"
+    """Group protocol: `classic` with cooperative-sticky assignment, or `consumer` (KIP-848, Kafka 4)."""
+    static_members: bool = True
+    """Whether workers keep their partitions over a restart: member ids are made of node and slot (KIP-345)."""
+    session_timeout_s: float = 45.0
+    """After this long without a sign of life a worker's partitions go to others; classic protocol only."""
+    poll_interval_s_max: float = 300.0
+    """After this long without a poll a worker is expelled from the group."""
+    batch_records_max: int = 1_000
+    """Records taken from Kafka at a time."""
+    batches_in_flight_max: int = 16
+    """Batches that may be unfinished before no more is read."""
+    commit_interval_s: float = 1.0
+    """How often positions are committed."""
+    lease_check_s: float = 10.0
+    """How often a worker makes sure that its leases are still its own."""
+    stall_s: float = 5.0
+    """A worker that stood still for longer checks its leases before it does anything else."""
+    watchdog_s: float = 120.0
+    """A worker with records waiting that finishes none for so long, though no server is down, ends."""
+    drain_timeout_s: float = 20.0
+    """How long a revoke or a stop may take to finish what has been read."""
+    on_lost_range: Literal["stop", "earliest"] = "stop"
+    """When the log no longer holds the committed position: stop, or go on at the earliest record there is."""
+    allow_new_topic: bool = False
+    """Whether an events topic that was made anew is accepted as the next generation without `twotick migrate`."""
+    topic_identity: str = ""
+    """What tells this events topic from another of its name; empty: the topic's id as the brokers tell it."""
+    log_append_time_required: bool = True
+    """Whether to refuse a topic whose brokers do not stamp records; false only for the embedded broker."""
+    retry_first_s: float = 0.2
+    """First wait after a server did not answer; it doubles each time."""
+    retry_s_max: float = 10.0
+    """Longest wait after a server did not answer."""
+    tail_records: int = 20_000
+    """How far before the committed position a new owner starts to read, to know what its predecessor knew."""
+    grace_s: int = 120
+    """How long an unanswered delivery waits in memory before it is kept in the store."""
+    pending_max: int = 20_000
+    """Unanswered deliveries kept in memory, per partition."""
+    cached_messages_max: int = 100_000
+    """Message rows kept in memory, per worker."""
+    cached_conversations_max: int = 50_000
+    """Conversations kept in memory, per partition."""
+    broker_clock_skew_ms: int = 1_000
+    """How far the brokers' clocks may differ."""
+    status_interval_s: float = 2.0
+    """How often the status file is written."""
+    status_folder: Path | None = None
+    """Where workers keep their status files; unset: nowhere."""
+    metrics_port: int = 0
+    """Prometheus port of the first worker, the others follow; 0: none."""
+    policy: Policy = field(default_factory=Policy)
+    """Limits that are part of the fold: the same on every worker of a deployment."""
+    schedule: Schedule = field(default_factory=Schedule)
+    """How often an unanswered delivery is repeated."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work. Raises ValueError."""
+        if not self.group:
+            raise ValueError("group is empty")
+        if self.batch_records_max < 1 or self.batches_in_flight_max < 1:
+            raise ValueError("batch_records_max and batches_in_flight_max must be at least 1")
+        if self.tail_records < 2:
+            raise ValueError("tail_records must be at least 2")
+
+    def owner_settings(self, partitions: int) -> OwnerSettings:
+        """Return what each partition's owner is told; `partitions` is the events topic's count."""
+        return OwnerSettings(
+            partitions=partitions,
+            policy=self.policy,
+            schedule=self.schedule,
+            broker_clock_skew_ms=self.broker_clock_skew_ms,
+            tail_records=self.tail_records,
+            grace_s=self.grace_s,
+            pending_max=self.pending_max,
+            messages_max=self.cached_messages_max,
+            conversations_max=self.cached_conversations_max,
+        )

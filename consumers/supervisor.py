@@ -1,0 +1,173 @@
+"""`consume --workers N`: one process a worker, restarted with growing waits when it dies.
+
+Workers are spawned, never forked: a client object does not survive a fork (case C6). Each holds a pipe from here as
+its standard input; when this process is gone, however it went, the pipe closes and they finish and stop.
+"""
+
+import logging
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Event
+from time import monotonic
+from types import FrameType
+from typing import Final
+
+from consumers.errors import ExitCode
+from consumers.process import LIFE_LINE
+
+LOG = logging.getLogger(__name__)
+
+_LOOK_S: Final = 0.1
+
+NOT_RESTARTED: Final = frozenset(
+    {ExitCode.DONE, ExitCode.USAGE, ExitCode.FENCED, ExitCode.LOST_RANGE, ExitCode.TOPIC_CHANGED}
+)
+"""Codes after which a worker is not started again: it would end the same way (case K15)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """How long to wait before a worker that died is started again."""
+
+    first_s: float = 1.0
+    s_max: float = 60.0
+    steady_s: float = 60.0
+    """A worker that ran for so long begins with the first wait again."""
+
+    def wait_s(self, code: int, deaths: int) -> float | None:
+        """Return the wait after the `deaths`-th death in a row (from 1), None where it is not started again."""
+        if code in NOT_RESTARTED:
+            return None
+        return min(self.s_max, self.first_s * 2.0 ** min(deaths - 1, 30))
+
+
+class Slot:
+    """One worker's place: its number, and with it its name, stay over restarts."""
+
+    __slots__ = ("child", "code", "deaths", "number", "start_at", "started_at")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.child: subprocess.Popen[bytes] | None = None
+        self.code: int | None = None
+        """How it ended for good."""
+        self.deaths = 0
+        self.start_at = 0.0
+        self.started_at = 0.0
+
+
+class Supervisor:
+    """Runs the workers of one machine. `run` returns when all have ended."""
+
+    def __init__(
+        self,
+        command: Callable[[int], Sequence[str]],
+        workers: int,
+        *,
+        drain_timeout_s: float,
+        policy: RestartPolicy | None = None,
+    ) -> None:
+        """Take what starts the worker of a slot (from 0), and how long workers may take to stop."""
+        self._command = command
+        self._slots = [Slot(number) for number in range(workers)]
+        self._policy = policy or RestartPolicy()
+        self._drain_timeout_s = drain_timeout_s
+        self._woken = Event()
+        self._signals = 0
+
+    def run(self) -> int:
+        """Start the workers, keep them running, and return the exit code; on the process's main thread."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._take_signal)
+        try:
+            while not self._signals and any(slot.code is None for slot in self._slots):
+                for slot in self._slots:
+                    self._look_after(slot)
+                self._woken.wait(_LOOK_S)
+            self._stop_all()
+        finally:
+            self._kill_all()
+        return self._code()
+
+    def _take_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._signals += 1
+        self._woken.set()
+
+    def _look_after(self, slot: Slot) -> None:
+        """Start a worker that is to run, or note that it has died."""
+        if slot.code is not None:
+            return
+        if slot.child is None:
+            if monotonic() >= slot.start_at:
+                self._start(slot)
+            return
+        code = slot.child.poll()
+        if code is not None:
+            self._died(slot, code)
+
+    def _start(self, slot: Slot) -> None:
+        slot.started_at = monotonic()
+        slot.child = subprocess.Popen(  # noqa: S603 - our own command
+            list(self._command(slot.number)),
+            stdin=subprocess.PIPE,
+            env={**os.environ, LIFE_LINE: "1"},
+            # A session of its own: Ctrl-C in the terminal reaches it through us, once.
+            start_new_session=True,
+        )
+        LOG.info("worker process started", extra={"slot": slot.number, "pid": slot.child.pid})
+
+    def _died(self, slot: Slot, code: int) -> None:
+        _close(slot)
+        if monotonic() - slot.started_at >= self._policy.steady_s:
+            slot.deaths = 0
+        slot.deaths += 1
+        wait_s = self._policy.wait_s(code, slot.deaths)
+        extra = {"slot": slot.number, "code": code, "deaths": slot.deaths, "restart_in_s": wait_s}
+        LOG.error("worker process ended", extra=extra)
+        if wait_s is None:
+            slot.code = code
+        else:
+            slot.start_at = monotonic() + wait_s
+
+    def _stop_all(self) -> None:
+        """Pass the signal on and wait for the workers to drain; a second signal ends the wait."""
+        running = [slot for slot in self._slots if slot.child is not None]
+        for slot in running:
+            _signal(slot, signal.SIGTERM)
+        deadline = monotonic() + self._drain_timeout_s + 10.0
+        while self._signals < 2 and monotonic() < deadline:
+            for slot in running:
+                if slot.child is not None and (code := slot.child.poll()) is not None:
+                    slot.code = code
+                    _close(slot)
+            if all(slot.child is None for slot in running):
+                return
+            self._woken.clear()
+            self._woken.wait(_LOOK_S)
+
+    def _kill_all(self) -> None:
+        for slot in self._slots:
+            if slot.child is not None:
+                _signal(slot, signal.SIGKILL)
+                slot.child.wait()
+                slot.code = ExitCode.INTERRUPTED if self._signals > 1 else ExitCode.UNDRAINED
+                _close(slot)
+
+    def _code(self) -> int:
+        """Return the first worker's code that is not `DONE`; killed by a signal counts as failed."""
+        codes = [slot.code for slot in self._slots if slot.code]
+        return next((code if code > 0 else int(ExitCode.FAILED) for code in codes), int(ExitCode.DONE))
+
+
+def _signal(slot: Slot, number: int) -> None:
+    if slot.child is not None and slot.child.poll() is None:
+        slot.child.send_signal(number)
+
+
+def _close(slot: Slot) -> None:
+    if slot.child is not None and slot.child.stdin is not None:
+        slot.child.stdin.close()
+    slot.child = None
