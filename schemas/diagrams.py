@@ -67,8 +67,8 @@ def _mermaid() -> str:
 def _tables() -> Iterable[str]:
     yield "## Every state and every event"
     yield (
-        "For a receipt (DELIVERED, READ) the state is the recipient's, for the others the message's. An applied event is\n"
-        "shown in bold, as the state after it; every other leaves the state as it is."
+        "For a receipt (DELIVERED, READ) the state is the recipient's, for the others the message's. An applied event\n"
+        "is shown in bold, as the state after it; every other leaves the state as it is."
     )
     header = ["state", "rank", *(kind.value for kind in MESSAGE_KINDS)]
     rows = [
