@@ -38,7 +38,9 @@ class Policy:
     id_ahead_ms_max: int = 5_000
     """How far a message id's time may be ahead of its SEND's append time."""
     recipients_max: int = 256
+    """A SEND to more recipients is FAILED(rejected)."""
     body_bytes_max: int = 256 * 1024
+    """A SEND with a longer body is FAILED(rejected)."""
     delivery_timeout_s: int = 7 * 24 * 3600
     """For a SEND that does not say how long it may take."""
     blocks_max: int = 1_000
