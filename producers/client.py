@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ from schemas.records import NO_ID, Event
 from schemas.topics import CONSUMER, PRODUCER, Setting, client_config
 
 _DAY_MS = 24 * 3600 * 1000
-_FLUSH_POLL_S = 0.5
+_FLUSH_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ class Client:
         return [self._sent(written) for written in self._outbox.write_sends(checked)] if checked else []
 
     def _sent(self, written: Written) -> Sent:
-        return Sent(written.position, written.message_id, self._database, self._views, self._health, self._log_ms)
+        return Sent(written.position, written.message_id, self._database, self._views, self._health, self.log_ms)
 
     def find(self, message_id: str) -> Sent:
         """Return the handle of a message that was sent earlier. Raises UnknownMessageError."""
@@ -224,6 +225,11 @@ class Client:
         self._check_open()
         return self._outbox.mark_read(_raw(message if isinstance(message, str) else message.message_id))
 
+    def mark_taken(self, message: Incoming) -> None:
+        """Say that a message was dealt with, before the next one is asked for."""
+        self._check_open()
+        self._views.take([message.arrival])
+
     def listing(self, limit: int = 100, *, pending_only: bool = False) -> list[Outlook]:
         """Return the newest own messages, newest first."""
         self._check_open()
@@ -242,6 +248,10 @@ class Client:
         now = self._outbox.now()
         return Stats(self._views.counts(), self.health(), now.shift_ms if now.known else None)
 
+    def log_ms(self) -> int:
+        """Return the log's time in ms since 1970, as far as it is known."""
+        return self._outbox.now().ms
+
     def health(self) -> Health:
         """Return what the client's threads found out; its `error` says why it cannot work."""
         return self._health.read()
@@ -254,13 +264,14 @@ class Client:
         self._check_open()
         deadline = time.monotonic() + timeout_s
         backlog = self._backlog()
+        never = threading.Event()
         while True:
-            generation = self._database.generation
             left = backlog.unhanded()
             left_s = deadline - time.monotonic()
             if left == 0 or left_s <= 0:
                 return left
-            self._database.wait_for_change(generation, min(_FLUSH_POLL_S, left_s))
+            # Not on each change: a pump at work makes hundreds a second, and counting a backlog is not free.
+            never.wait(min(_FLUSH_POLL_S, left_s))
 
     def close(self, flush_timeout_s: float | None = None) -> None:
         """Flush for a bounded time, stop, and close the outbox; a second call does nothing.
@@ -299,9 +310,6 @@ class Client:
             raise ClientClosedError(
                 f"the client is {'closed' if self._closed else 'not open'}", "Use it as `with Client(...) as me:`."
             )
-
-    def _log_ms(self) -> int:
-        return self._outbox.now().ms
 
     def _backlog(self) -> Backlog:
         return Backlog(self._database, self._clock, self.settings.retry, self._codec)
@@ -350,7 +358,7 @@ class Client:
         return conversation, self._codec.encode(event)
 
     def _prune(self) -> int:
-        return prune(self._database, self._log_ms() - round(self.settings.keep_days * _DAY_MS))
+        return prune(self._database, self.log_ms() - round(self.settings.keep_days * _DAY_MS))
 
 
 def default_outbox(user: str) -> Path:

@@ -49,6 +49,8 @@ class DeniedError(ClientError):
 class UnknownMessageError(ClientError, LookupError):
     """The outbox holds no message of this id."""
 
+    exit_code = 3
+
 
 class WaitTimeoutError(ClientError, TimeoutError):
     """The state waited for was not reached in time; the outcome is still open and the outbox goes on trying."""

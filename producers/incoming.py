@@ -20,6 +20,8 @@ _WAIT_S = 0.5
 class Incoming:
     """A message for this user."""
 
+    arrival: int
+    """Rises with each message that comes into this outbox."""
     message_id: str
     conversation: str
     sender: str
@@ -89,6 +91,7 @@ class Inbox:
 
     def _incoming(self, arrival: Arrival) -> Incoming:
         return Incoming(
+            arrival=arrival.arrival,
             message_id=text_of(arrival.message_id),
             conversation=arrival.conversation_id,
             sender=arrival.sender,

@@ -1,0 +1,75 @@
+"""`twotick receive`: what came in, and what comes."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from producers.cli.ports import EXIT_INTERRUPTED, ClientFactory, Form, OutboxFile, Output, User, user_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from producers.client import Client
+    from producers.incoming import Incoming
+
+_COLUMNS = ("sent_at", "sender", "conversation", "text", "message_id")
+
+
+def register(app: typer.Typer) -> None:
+    """Add `receive`."""
+    app.command("receive")(_receive)
+
+
+def _receive(  # noqa: PLR0913 - one parameter an option
+    context: typer.Context,
+    *,
+    user: User = "",
+    read: Annotated[bool, typer.Option("--read", help="Tell the senders that they were read.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="End after so many.")] = None,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0, help="End when none came for so long.")
+    ] = 3,
+    outbox: OutboxFile = None,
+    output: Output = None,
+) -> None:
+    """Show messages that came in and were not shown yet."""
+    factory: ClientFactory = context.obj
+    with factory.open_client(user_of(factory, user), outbox=outbox) as me:
+        messages = _messages(me, None if follow else timeout_s, limit, read=read)
+        try:
+            if follow or output is Form.JSONL:
+                # One at a time: a table knows its widths at the end only.
+                for message in messages:
+                    factory.show([_row(message)], _COLUMNS, output or Form.JSONL)
+            else:
+                factory.show(map(_row, messages), _COLUMNS, output)
+        except KeyboardInterrupt:
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+        finally:
+            messages.close()
+
+
+def _messages(
+    me: "Client", timeout_s: float | None, limit: int | None, *, read: bool
+) -> "Generator[Incoming, None, None]":
+    incoming = me.incoming(timeout_s)
+    for number, message in enumerate(incoming, 1):
+        yield message
+        if read:
+            message.mark_read()
+        if limit is not None and number >= limit:
+            me.mark_taken(message)
+            return
+
+
+def _row(message: "Incoming") -> dict[str, object]:
+    return {
+        "message_id": message.message_id,
+        "conversation": message.conversation,
+        "sender": message.sender,
+        "recipients": message.recipients,
+        "content_type": message.content_type,
+        "sent_at": message.sent_at.isoformat(timespec="milliseconds"),
+        "text": message.text,
+    }

@@ -1,0 +1,55 @@
+"""`twotick watch`: ticks, live."""
+
+import queue
+from typing import Annotated
+
+import typer
+
+from producers.cli.ports import EXIT_INTERRUPTED, ClientFactory, Form, OutboxFile, Output, User, user_of
+from producers.views import Tick
+
+_COLUMNS = ("at", "state", "version", "actor", "conversation", "message_id")
+
+
+def register(app: typer.Typer) -> None:
+    """Add `watch`."""
+    app.command("watch")(_watch)
+
+
+def _watch(  # noqa: PLR0913 - one parameter an option
+    context: typer.Context,
+    *,
+    user: User = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="End after so many ticks.")] = None,
+    timeout_s: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="End when none came for so long.")
+    ] = None,
+    outbox: OutboxFile = None,
+    output: Output = None,
+) -> None:
+    """Show each change of a message that was sent from this outbox, whichever process sends; until Ctrl-C."""
+    factory: ClientFactory = context.obj
+    ticks: queue.SimpleQueue[Tick] = queue.SimpleQueue()
+    with factory.open_client(user_of(factory, user), outbox=outbox) as me:
+        me.on_tick(ticks.put)
+        shown = 0
+        try:
+            while limit is None or shown < limit:
+                factory.show([_row(ticks.get(timeout=timeout_s))], _COLUMNS, output or Form.JSONL)
+                shown += 1
+        except queue.Empty:
+            return
+        except KeyboardInterrupt:
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def _row(tick: Tick) -> dict[str, object]:
+    return {
+        "at": tick.at.isoformat(timespec="milliseconds"),
+        "message_id": tick.message_id,
+        "conversation": tick.conversation,
+        "state": tick.state,
+        "version": tick.version,
+        "reason": tick.reason,
+        "actor": tick.actor,
+    }
