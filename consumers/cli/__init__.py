@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from consumers.cli import consume
+from consumers.cli import consume, history, migrate
 
 if TYPE_CHECKING:
     import typer
@@ -10,4 +10,6 @@ if TYPE_CHECKING:
 
 def register(app: "typer.Typer") -> None:
     """Add every command of this room."""
+    history.register(app)
     consume.register(app)
+    migrate.register(app)
