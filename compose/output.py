@@ -57,7 +57,9 @@ def _table(rows: Iterable[Mapping[str, object]], columns: Sequence[str], title: 
     from rich.table import Table
 
     console = Console()
-    table = Table(*columns, box=SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")  # a path or an id that is cut off is of no use
     for row in rows:
         table.add_row(*(_cell(row.get(column)) for column in columns))
     console.print(table)

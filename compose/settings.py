@@ -27,7 +27,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "user": "compose.sections:UserSettings",
     "client": "producers.settings:ClientSettings",
     "worker": "consumers.settings:WorkerSettings",
-    "migrate": "consumers.migration_settings:MigrationSettings",
+    "migrate": "consumers.migrate_settings:MigrationSettings",
     "stack": "compose.sections:StackSettings",
 }
 """Section to its dataclass, as `module:name` so that reading one section loads no other."""

@@ -120,7 +120,7 @@ class Wiring:
         """Return what `twotick migrate` brings up to date."""
         from compose.sections import StoreSettings
         from consumers.migrate import targets_of
-        from consumers.migration_settings import MigrationSettings
+        from consumers.migrate_settings import MigrationSettings
 
         store = self.settings.section("store", StoreSettings)
         return targets_of(
