@@ -12,7 +12,7 @@ from compose import output
 
 if TYPE_CHECKING:
     from compose.settings import Settings
-    from consumers.migrate import Target
+    from consumers.migrate_steps import Target
     from consumers.settings import WorkerSettings
     from consumers.stores.contract import Store
     from producers import Client

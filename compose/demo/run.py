@@ -56,7 +56,7 @@ class Demo:
         self._screen = screen
         self._began = time.monotonic()
         self._began_at = time.time()
-        self._outbox_of = {user: options.folder / f"{user}.outbox" for user in users(options.plan)}
+        self._outbox_of = {user: options.folder / f"{user}.sqlite" for user in users(options.plan)}
         self._clients = {user: self._client(user) for user in self._outbox_of}
         self._cut_off: str | None = None
         self._killed: list[str] = []

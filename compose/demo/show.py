@@ -44,13 +44,7 @@ def play(wiring: Wiring, wish: Wish, screen: Screen) -> Report:
     folder = Path(tempfile.mkdtemp(prefix="twotick-demo-"))
     stage = _stage(wiring, wish, folder, lambda line: screen.event(line, seconds=time.monotonic() - began))
     try:
-        config = folder / "twotick.toml"
-        settings = {
-            **stage.start(),
-            "user.outboxes": str(folder),
-            "worker.status_folder": str(folder / "workers"),
-        }
-        config.write_text(config_text(settings))
+        config = prepared(stage, folder)
         outcome = _run(config, wish, folder, screen)
     finally:
         screen.close()
@@ -67,11 +61,19 @@ def _stage(wiring: Wiring, wish: Wish, folder: Path, say: Callable[[str], None])
     return LocalStage(LocalStack(settings.folder, settings.local), say, keep=wish.keep)
 
 
+def prepared(stage: Stage, folder: Path) -> Path:
+    """Start a stage, make topics and tables there, and return the configuration file of all that plays on it."""
+    config = folder / "twotick.toml"
+    settings = {**stage.start(), "user.outboxes": str(folder), "worker.status_folder": str(folder / "workers")}
+    config.write_text(config_text(settings))
+    if stage.migrates:
+        for _ in migrate.apply(Wiring(config=config).migration_targets()):
+            pass
+    return config
+
+
 def _run(config: Path, wish: Wish, folder: Path, screen: Screen) -> Outcome:
     wiring = Wiring(config=config)
-    if wish.stack == "local":
-        for step in migrate.apply(wiring.migration_targets()):
-            screen.event(f"{step.subject}: {step.what}", seconds=0.0)
     store = wiring.open_store()
     try:
         # Names of their own where other runs may have been on the same servers.

@@ -1,6 +1,7 @@
 """The servers that a demo plays on: an in-process broker with SQLite, or real Kafka with Cassandra."""
 
 import json
+import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -19,6 +20,8 @@ class Stage(Protocol):
 
     name: str
     """`embedded` or `local`."""
+    migrates: bool
+    """Whether topics and tables have to be made; the embedded broker has its topics from the start."""
 
     def start(self) -> Mapping[str, Value]:
         """Start what does not run yet; return the settings with which clients and workers use it."""
@@ -31,6 +34,7 @@ class EmbeddedStage:
     """A broker in a child process and a SQLite store: everything ends with the demo, but the files."""
 
     name = "embedded"
+    migrates = False
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -65,6 +69,7 @@ class LocalStage:
     """The local stack: left running where it ran already, or where the visitor wants to keep it."""
 
     name = "local"
+    migrates = True
 
     def __init__(self, stack: LocalStack, say: Callable[[str], None], *, keep: bool) -> None:
         self._stack = stack
@@ -82,6 +87,8 @@ class LocalStage:
             "store.cassandra.contact_points": list(addresses.cassandra_contact_points),
             "store.cassandra.port": addresses.cassandra_port,
             "store.cassandra.datacenter": addresses.cassandra_datacenter,
+            # Not this machine's name: the visitor's own workers may run here under it.
+            "worker.node": f"demo-{secrets.token_hex(2)}",
             # The defaults are for machines that are far apart: here a dead worker's partitions move after seconds.
             "worker.session_timeout_s": 6.0,
         }
