@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from compose.stacks.errors import PortTakenError, ToolMissingError
 from compose.stacks.local import LocalSettings, LocalStack, ServerState, state
@@ -107,6 +109,24 @@ def test_every_port_is_on_loopback_only(stack):
         assert {address for address, _ in listening} <= loopback, (status.name, listening)
         ports = set(state.load(stack.data_folder / "state.json").server(status.name).ports.values())
         assert ports <= {port for _, port in listening}
+
+
+def test_acknowledged_records_survive_the_kill_of_kafka(stack):
+    common = {"bootstrap.servers": stack.addresses().kafka_bootstrap_servers, "log_level": 0}
+    AdminClient(common).create_topics([NewTopic("survival", 1, 1)])["survival"].result(10)
+    acknowledged = []
+    producer = Producer({**common, "enable.idempotence": True})
+    for number in range(500):
+        producer.produce("survival", str(number), on_delivery=lambda error, _message: acknowledged.append(error))
+    assert producer.flush(30) == 0
+    stack.kill("kafka")
+    stack.start("kafka")
+    assert acknowledged == [None] * 500
+    reader = Consumer({**common, "group.id": "survival", "auto.offset.reset": "earliest"})
+    reader.assign([TopicPartition("survival", 0, 0)])
+    kept = [int(message.value()) for message in reader.consume(500, timeout=30)]
+    reader.close()
+    assert kept == list(range(500))
 
 
 def test_a_killed_kafka_is_noticed_and_mended(stack):

@@ -83,6 +83,10 @@ def cassandra_yaml(
         "saved_caches_directory": str(data_folder / "saved_caches"),
         "hints_directory": str(data_folder / "hints"),
         "cdc_raw_directory": str(data_folder / "cdc_raw"),
+        # "batch" acknowledges a write once it is in the log, "periodic" before that. Although the log's pages outlive a
+        # killed process, its replay stops at the last chained marker, and those are written 100 ms apart. Measured
+        # with 8 writers and SIGKILL, six rounds each: periodic lost 416 of 7,370 acknowledged writes (2 to 154 a
+        # round), batch none of 4,937. The price on two busy cores: 1 to 2 ms more for a single write.
         "commitlog_sync": commitlog_sync,
         "commitlog_segment_size": "16MiB",
         "concurrent_reads": 8,

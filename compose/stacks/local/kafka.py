@@ -44,6 +44,9 @@ def server_properties(*, broker_port: int, controller_port: int, data_folder: Pa
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
         "log.dirs": str(data_folder),
+        # A broker that was killed waits for its own old session to end before it may serve again: 9 s by default.
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "500",
         # Topics are part of the contract: a misspelt name must fail, not make a topic.
         "auto.create.topics.enable": "false",
         "group.coordinator.rebalance.protocols": "classic,consumer",

@@ -2,6 +2,7 @@
 
 import random
 import socket
+import time
 from collections.abc import Iterable
 
 from compose.stacks.errors import PortTakenError
@@ -12,6 +13,9 @@ LOOPBACK = "127.0.0.1"
 # chosen there could be lost to any client between two starts of a server.
 _FIRST_PORT, _LAST_PORT = 20_000, 31_999
 _TRIES = 200
+
+_PATIENCE_S = 1.0
+_POLL_S = 0.05
 
 
 def is_free(port: int) -> bool:
@@ -49,10 +53,20 @@ def choose_free(taken: Iterable[int] = ()) -> int:
 
 
 def require_free(server: str, ports: Iterable[int]) -> None:
-    """Raise PortTakenError, naming server and port, for the first port that another process holds."""
+    """Raise PortTakenError, naming server and port, for the first port that another process holds for over a second.
+
+    A server that ended just now may still be giving its ports back.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
     for port in ports:
-        if not is_free(port):
-            raise PortTakenError(
-                f"port {port} on {LOOPBACK}, meant for {server}, is taken by another process",
-                hint=f"end that process (`lsof -i :{port}` names it), or give {server} another port",
-            )
+        while not is_free(port):
+            if time.monotonic() >= deadline:
+                raise _taken(server, port)
+            time.sleep(_POLL_S)
+
+
+def _taken(server: str, port: int) -> PortTakenError:
+    return PortTakenError(
+        f"port {port} on {LOOPBACK}, meant for {server}, is taken by another process",
+        hint=f"end that process (`lsof -i :{port}` names it), or give {server} another port",
+    )

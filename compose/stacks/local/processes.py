@@ -17,6 +17,8 @@ _LAUNCH = 'log=$1; shift; "$@" >>"$log" 2>&1 </dev/null & echo $!'
 
 _POLL_S = 0.02
 
+_ENDING = "X"
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
@@ -123,7 +125,9 @@ def _facts_from_proc(pid: int) -> _ProcessFacts | None:
         return None
     # The name, the second field, may hold spaces and brackets: count from its closing bracket (see proc(5)).
     fields = stat.rpartition(")")[2].split()
-    state, start_ticks, resident_pages = fields[0], fields[19], int(fields[21])
+    state, threads, start_ticks, resident_pages = fields[0], int(fields[17]), fields[19], int(fields[21])
+    if state == "Z" and threads > 1:
+        state = _ENDING  # its first thread is a zombie, but others still hold its files and ports
     return _ProcessFacts(f"{boot}:{start_ticks}", state, resident_pages * os.sysconf("SC_PAGE_SIZE"))
 
 
