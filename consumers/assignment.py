@@ -65,7 +65,8 @@ class Assignment:
 
     def owned(self) -> list[tuple[HeldPartition, PartitionOwner]]:
         """Return the partitions that are being read."""
-        return [(held, held.owner) for held in self.held.values() if held.stage is Stage.OWNED and held.owner]
+        several = sorted(self.held.items())
+        return [(held, held.owner) for _, held in several if held.stage is Stage.OWNED and held.owner]
 
     # what the group says
 
@@ -127,7 +128,7 @@ class Assignment:
         held.attempts = min(held.attempts + 1, 30)
         held.retry_at = monotonic() + wait_s
         if isinstance(error, StoreUnavailableError):
-            self._counters.store_errors += 1
+            self._pipeline.store_failed(error)
         extra = {"partition": held.partition, "error": error.message, "wait_s": round(wait_s, 2)}
         LOG.warning("a partition cannot be taken yet", extra=extra)
 

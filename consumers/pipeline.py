@@ -134,6 +134,11 @@ class Pipeline:
         counters.deliveries += len(work.deliveries)
         counters.dead_letters += len(flight.letters)
 
+    @property
+    def tries_again(self) -> bool:
+        """Whether something is on its way to the store, or will be, that shows whether the store is back."""
+        return self.unwritten > 0 or bool(self._retries)
+
     def serve(self, wait_s: float = 0.0) -> None:
         """Take what the store has answered, waiting at most `wait_s` for the first; try failed writes again."""
         settled = self._settled

@@ -153,13 +153,11 @@ class Worker:
             self._lease_at = now
             self._progress.excuse(now)
         self._turn_at = now
-        if now >= self._lease_at and not self._leases_hold(now):
-            self._keep_polling(now)
-            return
+        leases_hold = now < self._lease_at or self._leases_hold(now)
         self._pipeline.serve()
         self._publisher.pump()
         self._assignment.take()
-        if self._may_read(now):
+        if leases_hold and self._may_read(now):
             self._take_in(self._read())
         else:
             self._keep_polling(now)
@@ -180,8 +178,8 @@ class Worker:
 
     def _may_read(self, now: float) -> bool:
         """Say whether more may be read: nothing is down, and not too much is unfinished."""
-        if self._stash and now >= self._outage.until:
-            self._retry_stash()
+        if now >= self._outage.until and (self._stash or self._outage.active):
+            self._look_whether_store_is_back()
         if self._stash or self._outage.active:
             return False
         if self._pipeline.unfinished >= self._settings.batches_in_flight_max:
@@ -281,12 +279,18 @@ class Worker:
             batch.held.since_ms = batch.entries[-1].appended_at
             self._pipeline.start(batch.held, batch.owner, work, batch.messages, now_ms)
 
-    def _retry_stash(self) -> None:
+    def _look_whether_store_is_back(self) -> None:
+        """Try again what could not be read; ask the store itself where nothing else is going to tell."""
+        if not self._stash and self._pipeline.tries_again:
+            return
+        try:
+            self._store.ping()
+        except StoreUnavailableError as error:
+            self._pipeline.store_failed(error)
+            return
+        self._outage.over()
         batches, self._stash = self._stash, []
-        still_ours = [batch for batch in batches if batch.held.stage is Stage.OWNED]
-        self._fold(still_ours)
-        if not self._stash:
-            self._outage.over()
+        self._fold([batch for batch in batches if batch.held.stage is Stage.OWNED])
 
     def _consumer_error_event(self, error: Any) -> None:  # noqa: ANN401 - the client's own types say less
         """Take an error of the consumer as a whole; those that it gets over are counted (case K2)."""
@@ -350,7 +354,7 @@ class Worker:
         """Return what there is to know about this worker, as JSON takes it."""
         now_ms = time_ns() // 1_000_000
         partitions = []
-        for held, owner in sorted(self._assignment.owned(), key=lambda each: each[0].partition):
+        for held, owner in self._assignment.owned():
             lag = max(0, self._end_of(held.partition) - max(owner.low_water, 0))
             partitions.append(
                 {
@@ -374,7 +378,7 @@ class Worker:
             "cause": self._outage.cause or ("no broker answers" if self._publisher.down else ""),
             "generation": self._topic.generation,
             "waiting": sorted(h.partition for h in self._assignment.held.values() if h.stage is Stage.TAKING),
-            "partitions": sorted(self._assignment.held),
+            "partitions": [held.partition for held, _ in self._assignment.owned()],
             "details": partitions,
             "counters": self.counters.as_dict(),
         }
@@ -386,7 +390,7 @@ class Worker:
             return "store-down"
         if self._publisher.down:
             return "kafka-down"
-        return "running" if self._assignment.held else "waiting"
+        return "running" if self._assignment.owned() else "waiting"
 
     def _drain(self, going: Sequence[HeldPartition]) -> None:
         """Finish the batches in flight of partitions that go, within the one deadline of this revoke or stop."""
