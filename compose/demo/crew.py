@@ -8,7 +8,7 @@ from pathlib import Path
 
 from compose.demo.processes import Process
 from compose.errors import ComposeError
-from compose.workers_here import workers
+from compose.workers_here import WorkerHere, workers
 
 
 class Workers:
@@ -23,10 +23,17 @@ class Workers:
         """Start the supervisor, which starts the workers."""
         self._supervisor.start()
 
+    def at_work(self) -> bool:
+        """Say whether any of them owns a partition: others may be in the same group."""
+        return any(worker.partitions for worker in self._living())
+
+    def _living(self) -> list[WorkerHere]:
+        return [worker for worker in workers(self._status_folder) if worker.state not in {"gone", "stopped"}]
+
     def kill(self, node: str | None) -> str:
         """SIGKILL the worker of a node, or any that runs; return its name. The supervisor starts it again."""
-        living = [worker for worker in workers(self._status_folder) if worker.state not in {"gone", "stopped"}]
-        chosen = next((worker for worker in living if worker.node == node), next(iter(living), None))
+        living = self._living()
+        chosen = next((worker for worker in living if worker.node == node), max(living, key=_load, default=None))
         if chosen is None:
             raise ComposeError("there is no worker to kill", f"Look at {self._supervisor.log}.")
         os.kill(chosen.pid, signal.SIGKILL)
@@ -45,3 +52,7 @@ class Workers:
     def stop(self) -> None:
         """Let the workers finish what they have read, and end."""
         self._supervisor.stopped()
+
+
+def _load(worker: WorkerHere) -> int:
+    return len(worker.partitions)

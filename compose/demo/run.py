@@ -103,7 +103,7 @@ class Demo:
             snapshot = watcher.snapshot(now)
             self._screen.update(snapshot)
             self._notice(snapshot)
-            act = director.due(snapshot.sent / snapshot.messages, now)
+            act = director.due(snapshot.sent / snapshot.messages, now) if self._workers.at_work() else None
             if act is not None:
                 self._perform(act, snapshot, now)
             if snapshot.settled == snapshot.messages and director.finished:
