@@ -127,8 +127,12 @@ class CassandraStore:
         """Send the rows in batches."""
         if not self._usable(done):
             return
-        packed = rows.pack_messages(messages, owner, self._ids)
-        packed += rows.pack_conversations(conversations, owner, self._ids)
+        try:
+            packed = rows.pack_messages(messages, owner, self._ids)
+            packed += rows.pack_conversations(conversations, owner, self._ids)
+        except rows.UNPACKABLE as error:
+            done(StoreRefusedError(f"A row cannot be written: {error}.", hint="It has a value that no column holds."))
+            return
         grouped = batches(packed, self._limits, self._ring.replicas_of())
         self._in_flight.submit([self._request(batch) for batch in grouped], done)
 

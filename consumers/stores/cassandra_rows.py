@@ -7,6 +7,7 @@ markers is the order of the bytes, so the two stand together. A value is a four-
 protocol v4, section 3, [value]); fixed-size values stand first so that one `Struct` packs them with their lengths.
 """
 
+import struct
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -54,6 +55,9 @@ _ORIGIN = Struct(">ii16siqi")
 """The length of the whole, then install, seq and the length of the digest."""
 _ID = _INT.pack(16)
 """What stands before an id."""
+
+UNPACKABLE: Final = (struct.error, UnicodeEncodeError)
+"""What packing raises for a number out of range or a lone surrogate."""
 
 Packed = tuple[bytes, int, bytes]
 """One row's statement: its routing key, the bytes that it adds to a batch as Cassandra weighs it, and itself.
