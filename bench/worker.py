@@ -1,0 +1,202 @@
+"""One worker against its floor, over the same log.
+
+    python -m bench.worker fill BOOTSTRAP MESSAGES
+    python -m bench.worker floor BOOTSTRAP CASSANDRA_PORT KEYSPACE EVENTS
+    python -m bench.worker worker BOOTSTRAP CASSANDRA_PORT KEYSPACE EVENTS
+
+The floor polls, decodes, and writes the rows that the fold makes of the same records, in the batches in which they
+were folded; the fold itself ran before its clock started. The worker is the production one on a topic from its first
+record: it folds, writes, answers into the inbox and commits. Its clock runs from its first record to the commit of the
+last, and its answers are all in Kafka by then.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from queue import SimpleQueue
+from typing import NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+
+from bench.child import cpu_seconds, report
+from bench.workload import events
+from consumers.folding import Takeover
+from consumers.intake import Entry, Intake
+from consumers.owner import PartitionOwner
+from consumers.rows import ConversationWrite, MessageWrite, Owner
+from consumers.settings import WorkerSettings
+from consumers.stores.cassandra import CassandraStore
+from consumers.stores.contract import Rows
+from consumers.stores.settings import CassandraSettings
+from consumers.topic_check import check_topic
+from consumers.worker import Worker
+from schemas.codec import Codec
+from schemas.topics import CONSUMER, EVENTS, PARTITIONS_LOCAL, PRODUCER, VALUE_BYTES_MAX
+
+CONVERSATIONS = 5_000
+_SETTINGS = WorkerSettings(group="bench", static_members=False, commit_interval_s=0.2)
+_ID_AGE_MS = 60_000
+"""Ids are made a little before their records, as clients make them."""
+
+
+class Poll(NamedTuple):
+    """What the records of one poll come to."""
+
+    records: int
+    writes: list[tuple[list[MessageWrite], list[ConversationWrite]]]
+
+
+def fill(bootstrap_servers: str, messages: int) -> None:
+    """Write the workload to the events topic."""
+    codec = Codec()
+    producer = Producer({**PRODUCER, "bootstrap.servers": bootstrap_servers, "linger.ms": 20})
+    now_ms = time.time_ns() // 1_000_000 - _ID_AGE_MS
+    for event in events(messages, CONVERSATIONS, now_ms=now_ms):
+        while True:
+            try:
+                producer.produce(EVENTS, key=event.conversation_id.encode(), value=codec.encode(event))
+                break
+            except BufferError:
+                producer.poll(0.05)
+    if producer.flush(120):
+        raise SystemExit("not all events were written")
+
+
+def floor(bootstrap_servers: str, store: CassandraStore, count: int) -> None:
+    """Poll, decode, write the same rows in the same batches; nothing else."""
+    polls = list(_folded(bootstrap_servers, count))
+    decode, done = Codec().decode, SimpleQueue[Exception | None]()
+    owner, in_flight, seen, ahead = Owner(1, "bench"), 0, 0, 0
+    consumer = _reader(bootstrap_servers)
+    pending = iter(polls)
+    messages = consumer.consume(1, 30)
+    start, cpu_start = time.perf_counter(), cpu_seconds()
+    while seen < count:
+        for message in messages:
+            decode(message.value())
+        seen += len(messages)
+        while ahead < seen:
+            poll = next(pending)
+            ahead += poll.records
+            for rows, conversations in poll.writes:
+                while in_flight >= _SETTINGS.batches_in_flight_max:
+                    in_flight -= _finished(done)
+                store.write(owner, rows, conversations, done.put)
+                in_flight += 1
+        messages = consumer.consume(_SETTINGS.batch_records_max, 0.1) if seen < count else []
+    while in_flight:
+        in_flight -= _finished(done)
+    report(count, time.perf_counter() - start, cpu_seconds() - cpu_start)
+    consumer.close()
+
+
+def _finished(done: SimpleQueue[Exception | None]) -> int:
+    error = done.get(timeout=60)
+    if error is not None:
+        raise error
+    return 1
+
+
+def _folded(bootstrap_servers: str, count: int) -> Iterator[Poll]:
+    """Yield what the production fold makes of the topic, poll by poll."""
+    owners: dict[int | None, PartitionOwner] = {number: _owner(number) for number in range(PARTITIONS_LOCAL)}
+    intake = Intake(Codec().decode, VALUE_BYTES_MAX)
+    consumer, seen = _reader(bootstrap_servers), 0
+    while seen < count:
+        messages = consumer.consume(_SETTINGS.batch_records_max, 1)
+        seen += len(messages)
+        if not messages:
+            continue
+        batches: dict[int | None, list[Entry]] = {}
+        for message in messages:
+            batches.setdefault(message.partition(), []).append(_entry(intake, message))
+        writes = []
+        for partition, entries in batches.items():
+            work = owners[partition].fold(entries, Rows({}, {}), time.time_ns() // 1_000_000)
+            owners[partition].durable(work)
+            writes.append((work.message_writes(), work.conversation_writes()))
+        yield Poll(len(messages), writes)
+    consumer.close()
+
+
+def _entry(intake: Intake, message: Message) -> Entry:
+    offset = message.offset()
+    if offset is None:
+        raise SystemExit(f"not a record: {message.error()}")
+    return intake.admit(offset, message.timestamp()[1], message.key(), message.value())
+
+
+def _owner(partition: int) -> PartitionOwner:
+    takeover = Takeover(
+        partition=partition,
+        generation=1,
+        owner=Owner(1, "bench"),
+        position=0,
+        committed=0,
+        from_the_start=True,
+        spilled_to=time.time_ns() // 60_000_000_000,
+    )
+    return PartitionOwner(_SETTINGS.owner_settings(PARTITIONS_LOCAL), takeover)
+
+
+def _reader(bootstrap_servers: str) -> Consumer:
+    consumer = Consumer({**CONSUMER, "bootstrap.servers": bootstrap_servers, "group.id": "bench-floor"})
+    consumer.assign([TopicPartition(EVENTS, number, OFFSET_BEGINNING) for number in range(PARTITIONS_LOCAL)])
+    return consumer
+
+
+def worker(bootstrap_servers: str, store: CassandraStore, keyspace: str, count: int) -> None:
+    """Run the production worker over the whole topic."""
+    kafka = {"bootstrap.servers": bootstrap_servers}
+    settings = WorkerSettings(group=keyspace, static_members=False, commit_interval_s=0.2)
+    running = Worker(
+        kafka=kafka,
+        store=store,
+        settings=settings,
+        topic=check_topic(kafka, store, settings),
+        node="bench-0",
+        codec=Codec(),
+    )
+    figures: list[tuple[int, float, float]] = []
+
+    def watch() -> None:
+        while not running.counters.events and not running.counters.row_writes:
+            time.sleep(0.001)
+        start, cpu_start = time.perf_counter(), cpu_seconds()
+        while _committed(running) < count:
+            time.sleep(0.01)
+        figures.append((count, time.perf_counter() - start, cpu_seconds() - cpu_start))
+        running.stop()
+
+    watcher = threading.Thread(target=watch, name="watch")
+    watcher.start()
+    running.run()
+    watcher.join()
+    if running.counters.applied != count:
+        raise SystemExit(f"{running.counters.applied} of {count} events were applied: {running.counters.as_dict()}")
+    report(*figures[0])
+
+
+def _committed(running: Worker) -> int:
+    return sum(max(0, partition["committed"]) for partition in running.status()["details"])  # type: ignore[attr-defined]
+
+
+def main(command: str, bootstrap_servers: str, *rest: str) -> None:
+    """Run one command of the module's docstring."""
+    if command == "fill":
+        fill(bootstrap_servers, int(rest[0]))
+        return
+    port, keyspace, count = rest
+    store = CassandraStore.open(CassandraSettings(port=int(port), keyspace=keyspace))
+    try:
+        if command == "floor":
+            floor(bootstrap_servers, store, int(count))
+        else:
+            worker(bootstrap_servers, store, keyspace, int(count))
+    finally:
+        store.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
