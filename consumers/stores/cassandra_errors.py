@@ -8,13 +8,14 @@ from cassandra import AuthenticationFailed, DriverException, RequestValidationEx
 from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionException
 from cassandra.protocol import ErrorMessage
+from cassandra.protocol import RequestValidationException as RefusalMessage
 
 from consumers.errors import StoreRefusedError, StoreUnavailableError, WorkerError
 
 ERRORS: Final = (DriverException, NoHostAvailable, ConnectionException, ErrorMessage, OSError)
 """Everything the driver raises on purpose. `ErrorMessage` covers server errors that it passes on as they came."""
 
-_REFUSALS: Final = (AuthenticationFailed, RequestValidationException, UnsupportedOperation)
+_REFUSALS: Final = (AuthenticationFailed, RefusalMessage, RequestValidationException, UnsupportedOperation)
 """Answers that the same request will get again; all else may pass: servers down, slow, overloaded, out of disk."""
 
 
