@@ -74,7 +74,9 @@ class FakeServer:
         self._producer.flush(10)
 
     def _run(self) -> None:
-        consumer = Consumer({**CONSUMER, "bootstrap.servers": self._bootstrap, "group.id": "fake", "fetch.wait.max.ms": 10})
+        consumer = Consumer(
+            {**CONSUMER, "bootstrap.servers": self._bootstrap, "group.id": "fake", "fetch.wait.max.ms": 10}
+        )
         partitions = len(consumer.list_topics(EVENTS, timeout=10).topics[EVENTS].partitions)
         consumer.assign([TopicPartition(EVENTS, number, 0) for number in range(partitions)])
         try:

@@ -1,0 +1,195 @@
+"""What is in the outbox after a call, and after a call that failed."""
+
+import os
+import sqlite3
+import stat
+
+import pytest
+
+from producers import tables
+from producers.checks import Limits, Outgoing, check
+from producers.database import Database
+from producers.errors import (
+    ClientClosedError,
+    OutboxBusyError,
+    OutboxError,
+    OutboxFullError,
+    UnknownMessageError,
+)
+from producers.outbox import get_install, start_install
+from schemas.identity import is_uuid7, time_of
+from schemas.lifecycle import Kind, State
+from schemas.records import Event
+from tests.unit.producers.world import START_MS, World
+
+
+def events(world):
+    rows = world.database.connection().execute("SELECT payload FROM events ORDER BY position").fetchall()
+    return [world.codec.decode_as(Event, payload) for (payload,) in rows]
+
+
+def test_a_send_is_on_disk_before_it_returns(world):  # case O4
+    (written,) = world.send()
+    other = sqlite3.connect(world.path)
+    assert other.execute("SELECT message_id FROM messages").fetchall() == [(written.message_id,)]
+    other.close()
+
+
+def test_synchronous_is_full_on_every_connection(world):  # case O2
+    assert world.database.connection().execute("PRAGMA synchronous").fetchone() == (2,)
+    assert world.database.connection().execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_ids_are_of_their_time_and_numbers_run_by_conversation(world):
+    world.send(2)
+    world.send(1, to="carol")
+    world.send(1)
+    sends = events(world)
+    assert [(event.conversation_id, event.seq) for event in sends] == [
+        ("direct:alice+bob", 1),
+        ("direct:alice+bob", 2),
+        ("direct:alice+carol", 1),
+        ("direct:alice+bob", 3),
+    ]
+    ids = [event.message_id for event in sends] + [event.event_id for event in sends]
+    assert len(set(ids)) == 8
+    assert all(is_uuid7(one) and time_of(one) == START_MS for one in ids)
+    assert {event.install for event in sends} == {get_install(world.database.connection())}
+
+
+def test_many_are_one_transaction(world):
+    world.database.connection().execute("PRAGMA max_page_count = 60")
+    with pytest.raises(OutboxFullError, match="nothing was written") as full:
+        world.send(5_000)
+    assert full.value.retriable
+    assert events(world) == []
+    assert world.database.connection().execute("SELECT count(*) FROM sequences").fetchone() == (0,)
+    # There is room for a few, and the numbers of the failed ones were not used up.
+    world.send(3)
+    assert [event.seq for event in events(world)] == [1, 2, 3]
+
+
+def test_a_lock_that_is_held_too_long_is_a_clear_error(tmp_path):
+    world = World(tmp_path / "a")
+    world.database.close()
+    world.database = Database(world.path, busy_timeout_s=0.01)
+    world.outbox._database = world.database
+    other = sqlite3.connect(world.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(OutboxBusyError) as busy:
+        world.send()
+    assert busy.value.retriable
+    other.execute("ROLLBACK")
+    other.close()
+    world.send()
+    world.database.close()
+
+
+def test_the_file_is_for_its_owner_alone(tmp_path):
+    world = World(tmp_path / "new folder" / "a")
+    world.send()
+    for name in ("a", "a-wal", "a-shm"):
+        assert stat.S_IMODE((tmp_path / "new folder" / name).stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "new folder").stat().st_mode) == 0o700
+    world.database.close()
+
+
+def test_a_newer_outbox_is_left_alone(tmp_path):
+    world = World(tmp_path / "a")
+    world.database.connection().execute(f"PRAGMA user_version = {tables.VERSION + 1}")
+    world.database.close()
+    with pytest.raises(OutboxError, match="version 2") as newer:
+        World(tmp_path / "a")
+    assert "newer" in newer.value.hint
+
+
+def test_anothers_outbox_is_refused(tmp_path):
+    World(tmp_path / "a").database.close()
+    with pytest.raises(OutboxError, match="belongs to 'alice'"):
+        World(tmp_path / "a", user="bob")
+
+
+def test_a_file_that_is_no_outbox_is_refused(tmp_path):
+    (tmp_path / "a").write_bytes(b"no database" * 1000)
+    with pytest.raises(OutboxError, match="no outbox"):
+        World(tmp_path / "a")
+    with pytest.raises(OutboxError, match="cannot be"):
+        World(tmp_path / "a" / "b")
+
+
+def test_an_outbox_is_of_no_use_in_a_forked_child(world):  # case C6
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            world.send()
+            os.write(writer, b"sent")
+        except ClientClosedError as error:
+            os.write(writer, error.message.encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    assert b"before a fork" in os.read(reader, 1000)
+    os.close(reader)
+    world.send()
+
+
+def test_closed_means_closed(world):
+    world.database.close()
+    world.database.close()
+    with pytest.raises(ClientClosedError):
+        world.send()
+
+
+def test_what_kafka_never_had_is_cancelled_here(world):
+    (written,) = world.send()
+    assert world.outbox.cancel(written.message_id) == State.CANCELLED
+    assert world.outbox.cancel(written.message_id) == State.CANCELLED
+    assert world.queued() == []
+    assert events(world) == []
+    assert [tick.state for tick in world.views.ticks_after(0)] == ["failed(cancelled)"]
+
+
+def test_what_kafka_may_have_is_for_the_log_to_cancel(world):
+    (written,) = world.send()
+    world.run(world.pump())
+    assert world.outbox.cancel(written.message_id) == State.PENDING
+    assert world.outbox.cancel(written.message_id) == State.PENDING
+    cancels = [event for event in events(world) if event.kind == Kind.CANCEL]
+    assert [event.message_id for event in cancels] == [written.message_id]
+
+
+def test_an_unknown_message_cannot_be_cancelled_or_read(world):
+    with pytest.raises(UnknownMessageError):
+        world.outbox.cancel(bytes(16))
+    with pytest.raises(UnknownMessageError):
+        world.outbox.mark_read(bytes(16))
+
+
+def test_a_new_install_counts_from_one_again(world):
+    world.send(2)
+    with world.database.transaction() as connection:
+        install = start_install(connection)
+    world.send(1)
+    last = events(world)[-1]
+    assert (last.install, last.seq) == (install, 1)
+    assert len({event.install for event in events(world)}) == 2
+
+
+def test_expiries_are_in_the_logs_time(world):
+    world.outbox.write_sends([check(Outgoing(to="bob", expires_in_s=60), "alice", Limits())])
+    assert [event.expires_at for event in events(world)] == [START_MS + 60_000]
+
+
+def test_a_block_is_an_event_of_its_conversation(world):
+    world.outbox.write_block("bob", "c", Kind.BLOCK)
+    (block,) = events(world)
+    assert (block.kind, block.subject, block.conversation_id, block.message_id) == (Kind.BLOCK, "bob", "c", bytes(16))
+
+
+def test_a_raising_block_leaves_no_trace(world):
+    with pytest.raises(ZeroDivisionError), world.database.transaction() as connection:
+        connection.execute("INSERT INTO meta VALUES ('x', 1)")
+        raise ZeroDivisionError
+    assert world.database.connection().execute("SELECT 1 FROM meta WHERE name = 'x'").fetchone() is None
