@@ -124,6 +124,18 @@ class Worker:
         Raises the error that ended it otherwise: FencedError, LostRangeError, StuckError, KafkaRefusedError,
         StoreRefusedError.
         """
+        self._join()
+        try:
+            while not self._stopping.is_set():
+                self._turn()
+                if self._failure is not None:
+                    raise self._failure
+            return self._shut_down()
+        finally:
+            self._close()
+
+    def _join(self) -> None:
+        """Become a member of the group."""
         callbacks = {
             "on_commit": self._assignment.on_commit,
             "error_cb": self._consumer_error_event,
@@ -135,14 +147,6 @@ class Worker:
         self._consumer.subscribe(
             [EVENTS], on_assign=assignment.on_assign, on_revoke=assignment.on_revoke, on_lost=assignment.on_lost
         )
-        try:
-            while not self._stopping.is_set():
-                self._turn()
-                if self._failure is not None:
-                    raise self._failure
-            return self._shut_down()
-        finally:
-            self._close()
 
     def _turn(self) -> None:
         """Do one round of the loop."""

@@ -1,0 +1,217 @@
+"""The rules, each a few lines of set arithmetic over a history. Pure.
+
+Nothing here was counted while the run went on, and nothing rests on the code that is judged but the replay, which
+compares the store with the fold that wrote it. After healing, and only then, all of this must hold:
+
+1. Every send that returned is in its outbox, and ends in exactly one terminal state, the same for its sender as in
+   the store; what never reached the log may have failed in the outbox alone.
+2. Every message that its sender was told is sent is in the store once, with its content; every message that is said
+   to have arrived is with its recipient.
+3. Versions rise by one, offsets and ranks never fall, a message's state is the lowest of its recipients'.
+4. One outbox's messages of a conversation apply in the order of their running numbers.
+5. No message, no receipt and no row is there without the event that it must come from.
+6. No answer said more than was durable when it went out.
+7. A replay of the whole log gives the store, row for row and step for step: so a fenced owner changed nothing.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from compose.checking.history import Fault, Findings, History, Own
+from compose.checking.replay import differences
+from consumers.rows import Transition
+from consumers.stores.contract import StoredMessage
+from schemas.lifecycle import FAILED, RANK, RECEIPTS, Kind, State, lowest
+
+_UNREACHED = FAILED | {State.PENDING, State.SENT}
+"""States of a recipient that do not claim that the message reached it."""
+
+
+def check(history: History) -> Findings:
+    """Return what a history shows."""
+    stored = {each.row.message_id: each for each in history.stored}
+    faults = (
+        *_missing_from_outboxes(history),
+        *_missing_from_store(history, stored),
+        *_missing_from_recipients(history),
+        *_twice(history),
+        *(fault for each in history.stored for fault in _bad_story(each)),
+        *_bad_ticks(history),
+        *_stuck(history, stored),
+        *_told_otherwise(history, stored),
+        *_reordered(history),
+        *_invented(history),
+        *_premature(history),
+        *differences(history),
+    )
+    return Findings(len(history.sent), _settled(history, stored), faults)
+
+
+def _ended(own: Own, stored: Mapping[bytes, StoredMessage], terminal: frozenset[str]) -> bool:
+    found = stored.get(own.message_id)
+    if found is None:
+        return own.state in FAILED
+    return own.state == found.row.state and own.state in terminal
+
+
+def _settled(history: History, stored: Mapping[bytes, StoredMessage]) -> int:
+    acknowledged = {(sent.user, sent.message_id) for sent in history.sent}
+    return sum(
+        (own.user, own.first_id) in acknowledged and _ended(own, stored, history.terminal) for own in history.own
+    )
+
+
+def _missing_from_outboxes(history: History) -> Iterator[Fault]:
+    kept = {(own.user, own.first_id) for own in history.own}
+    for sent in history.sent:
+        if (sent.user, sent.message_id) not in kept:
+            yield Fault("lost", sent.message_id, f"send returned, but the outbox of {sent.user} does not hold it")
+
+
+def _missing_from_store(history: History, stored: Mapping[bytes, StoredMessage]) -> Iterator[Fault]:
+    bodies = {(sent.user, sent.message_id): sent.body for sent in history.sent}
+    for own in history.own:
+        found = stored.get(own.message_id)
+        if found is None:
+            if own.state not in FAILED | {State.PENDING}:
+                yield Fault("lost", own.message_id, f"{own.user} holds it as {own.state}, the store does not hold it")
+            continue
+        if found.row.sender != own.user:
+            yield Fault("lost", own.message_id, f"{own.user} sent it, the store says {found.row.sender}")
+        body = bodies.get((own.user, own.first_id))
+        was_kept = found.row.state not in {State.REJECTED, State.CANCELLED}
+        if body is not None and was_kept and found.content.body != body:
+            yield Fault("lost", own.message_id, f"the store holds {found.content.body!r} instead of {body!r}")
+
+
+def _missing_from_recipients(history: History) -> Iterator[Fault]:
+    got = {(taken.user, taken.message_id): taken.body for taken in history.taken}
+    for stored in history.stored:
+        row = stored.row
+        for recipient, state in zip(row.recipients, row.receipts, strict=False):
+            body = got.get((recipient, row.message_id))
+            if body is None and state not in _UNREACHED:
+                yield Fault("lost", row.message_id, f"{recipient} is said to have it ({state}), but does not")
+            if body is not None and body != stored.content.body:
+                yield Fault("lost", row.message_id, f"{recipient} has another content under its id: {body!r}")
+
+
+def _twice(history: History) -> Iterator[Fault]:
+    """Yield one body under two ids, one id taken twice, one step taken twice."""
+    for message_id, times in Counter(own.message_id for own in history.own).items():
+        if times > 1:
+            yield Fault("duplicated", message_id, f"stands {times} times in outboxes")
+    for (user, message_id), times in Counter((taken.user, taken.message_id) for taken in history.taken).items():
+        if times > 1:
+            yield Fault("duplicated", message_id, f"{user} holds it {times} times")
+    unique = {sent.body for sent in history.sent}
+    yield from _two_ids("the store", ((each.content.body, each.row.message_id, "") for each in history.stored), unique)
+    yield from _two_ids("an inbox", ((each.body, each.message_id, each.user) for each in history.taken), unique)
+    for stored in history.stored:
+        steps = Counter((step.actor, step.state) for step, _ in stored.transitions)
+        for (actor, state), times in steps.items():
+            if times > 1:
+                yield Fault(
+                    "duplicated", stored.row.message_id, f"became {state} by {actor or 'an owner'} {times} times"
+                )
+
+
+def _two_ids(where: str, held: Iterable[tuple[bytes, bytes, str]], unique: set[bytes]) -> Iterator[Fault]:
+    ids: dict[tuple[bytes, str], set[bytes]] = defaultdict(set)
+    for body, message_id, holder in held:
+        if body in unique:
+            ids[body, holder].add(message_id)
+    for (body, _), several in ids.items():
+        if len(several) > 1:
+            yield Fault("duplicated", min(several), f"{body!r} is in {where} under {len(several)} ids")
+
+
+def _bad_story(stored: StoredMessage) -> Iterator[Fault]:
+    row, steps = stored.row, [step for step, _ in stored.transitions]
+    versions = [step.version for step in steps]
+    if versions != list(range(1, row.version + 1)):
+        yield Fault("regressed", row.message_id, f"has version {row.version}, but its steps are {versions}")
+    offsets = [step.offset for step in steps]
+    if not all(earlier < later for earlier, later in pairwise(offsets)):
+        yield Fault("regressed", row.message_id, f"has steps that do not follow the log: offsets {offsets}")
+    for actor, ranks in _ranks_of_each(steps).items():
+        if not all(earlier <= later for earlier, later in pairwise(ranks)):
+            yield Fault("regressed", row.message_id, f"fell back for {actor or 'its owner'}: ranks {ranks}")
+    if row.receipts and row.state != lowest(row.receipts):
+        yield Fault("regressed", row.message_id, f"is {row.state}, but its recipients are {', '.join(row.receipts)}")
+
+
+def _ranks_of_each(steps: Sequence[Transition]) -> Mapping[str, list[int]]:
+    ranks: defaultdict[str, list[int]] = defaultdict(list)
+    for step in steps:
+        ranks[step.actor].append(RANK[step.state])
+    return ranks
+
+
+def _bad_ticks(history: History) -> Iterator[Fault]:
+    for own in history.own:
+        ranks = [RANK[state] for state in own.ticks]
+        if not all(earlier < later for earlier, later in pairwise(ranks)):
+            yield Fault("regressed", own.message_id, f"{own.user} was told {', '.join(own.ticks)}")
+
+
+def _stuck(history: History, stored: Mapping[bytes, StoredMessage]) -> Iterator[Fault]:
+    for own in history.own:
+        found = stored.get(own.message_id)
+        if found is None:
+            if own.state not in FAILED:
+                yield Fault("stuck", own.message_id, f"is {own.state} for {own.user} and not in the store")
+        elif found.row.state not in history.terminal:
+            yield Fault("stuck", own.message_id, f"is {found.row.state} in the store, {own.state} for {own.user}")
+        elif RANK[own.state] < RANK[found.row.state]:
+            yield Fault("stuck", own.message_id, f"is {own.state} for {own.user}, {found.row.state} in the store")
+
+
+def _told_otherwise(history: History, stored: Mapping[bytes, StoredMessage]) -> Iterator[Fault]:
+    for own in history.own:
+        found = stored.get(own.message_id)
+        if found is not None and own.state != found.row.state and RANK[own.state] >= RANK[found.row.state]:
+            yield Fault("untrue", own.message_id, f"{own.user} was told {own.state}, the store says {found.row.state}")
+
+
+def _reordered(history: History) -> Iterator[Fault]:
+    """Yield messages that became rows after a later one of the same outbox and conversation."""
+    made: dict[tuple[str, str, bytes], list[tuple[int, int, bytes]]] = defaultdict(list)
+    for stored in history.stored:
+        row = stored.row
+        if row.seq and stored.transitions:
+            first = stored.transitions[0][0]
+            made[row.conversation_id, row.sender, row.install].append((row.seq, first.offset, row.message_id))
+    for line in made.values():
+        line.sort()
+        for (_, offset, message_id), (seq, later, _) in pairwise(line):
+            if offset > later:
+                yield Fault("reordered", message_id, f"applied at {offset}, after its successor {seq} at {later}")
+
+
+def _invented(history: History) -> Iterator[Fault]:
+    known = {own.message_id for own in history.own}
+    for stored in history.stored:
+        if stored.row.message_id not in known:
+            yield Fault("invented", stored.row.message_id, f"nobody sent it; the store says {stored.row.sender}")
+    if history.receipts is None:
+        return
+    written = {(receipt.user, receipt.message_id, receipt.kind) for receipt in history.receipts}
+    for stored in history.stored:
+        for step, _ in stored.transitions:
+            said = (step.actor, stored.row.message_id, step.state)
+            if step.state in RECEIPTS and said not in written:
+                yield Fault("invented", stored.row.message_id, f"{step.actor} never said {step.state}")
+    for at, event in history.log or ():
+        if event.kind in RECEIPTS and (event.actor, event.message_id, event.kind) not in written:
+            yield Fault("invented", event.message_id, f"the log holds a {event.kind} at {at.offset} nobody wrote")
+        if event.kind == Kind.SEND and event.message_id not in known:
+            yield Fault("invented", event.message_id, f"the log holds a SEND at {at.offset} nobody wrote")
+
+
+def _premature(history: History) -> Iterator[Fault]:
+    for answer in history.answers or ():
+        if answer.version > answer.durable_version:
+            told = f"version {answer.version} was told when {answer.durable_version} was durable"
+            yield Fault("untrue", answer.message_id, told)
