@@ -37,7 +37,7 @@ $(STAMP): requirements.lock pyproject.toml
 	fi; \
 	echo "setting up $(VENV) with $$("$$found" --version) ..." >&2; \
 	[ -x $(BIN)/python ] || "$$found" -m venv $(VENV)
-	@$(PIP) install --require-hashes --requirement requirements.lock
+	@$(PIP) install --no-compile --require-hashes --requirement requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 

@@ -12,10 +12,12 @@ from compose import output
 
 if TYPE_CHECKING:
     from compose.settings import Settings
+    from consumers.cli.ports import ServerFactory
     from consumers.migrate_steps import Target
     from consumers.settings import WorkerSettings
     from consumers.stores.contract import Store
     from producers import Client
+    from producers.cli.ports import ClientFactory
     from schemas.codec import Codec
     from schemas.topics import Setting
 
@@ -136,3 +138,10 @@ class Wiring:
     def show(self, rows: Iterable[Mapping[str, object]], columns: Sequence[str], form: str | None) -> None:
         """Print rows as `--output` says; see `compose.output.show`."""
         output.show(rows, columns, form)
+
+
+if TYPE_CHECKING:
+
+    def _fits(wiring: Wiring) -> "tuple[ClientFactory, ServerFactory]":
+        """Let the type checker see that it is what the rooms' commands ask for."""
+        return wiring, wiring
