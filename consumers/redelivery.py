@@ -31,14 +31,18 @@ class Schedule:
 
     def wait_ms(self, attempt: int, message_id: bytes) -> int:
         """Return the ms from delivery `attempt` (from 1) to the next."""
-        exponent = min(attempt - 1, 64)
-        wait_s = min(self.first_wait_s * self.factor**exponent, self.wait_s_max)
-        spread = message_id[8 + (attempt & 7)] / 255 * 2 - 1
+        wait_s = self.first_wait_s
+        if attempt > 1:
+            wait_s = min(wait_s * self.factor ** min(attempt - 1, 64), self.wait_s_max)
+        spread = message_id[8 + (attempt & 7)] / 127.5 - 1
         return int(wait_s * 1000 * (1 + self.jitter * spread))
 
     def due(self, row: MessageRow, attempt: int, from_ms: int) -> int:
         """Return when the delivery after `attempt` is due, and no later than the message's delivery time allows."""
-        return min(from_ms + self.wait_ms(attempt, row.message_id), max(row.deliver_by, from_ms) + 1)
+        due_ms = from_ms + self.wait_ms(attempt, row.message_id)
+        if due_ms <= row.deliver_by:
+            return due_ms
+        return min(due_ms, max(row.deliver_by, from_ms) + 1)
 
     def bucket_at(self, time_ms: int) -> int:
         """Return the bucket of a time."""
