@@ -113,7 +113,8 @@ def test_every_port_is_on_loopback_only(stack):
 
 def test_acknowledged_records_survive_the_kill_of_kafka(stack):
     common = {"bootstrap.servers": stack.addresses().kafka_bootstrap_servers, "log_level": 0}
-    AdminClient(common).create_topics([NewTopic("survival", 1, 1)])["survival"].result(10)
+    admin = AdminClient(common)
+    admin.create_topics([NewTopic("survival", 1, 1)])["survival"].result(10)
     acknowledged = []
     producer = Producer({**common, "enable.idempotence": True})
     for number in range(500):
