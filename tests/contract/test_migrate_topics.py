@@ -1,4 +1,4 @@
-"""Topics are created as the contract requires, by whoever comes first, and never altered; a record counts generations."""
+"""Topics are created as required, by whoever comes first, and never altered; a record counts their generations."""
 
 from pathlib import Path
 from uuid import uuid4
