@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from producers.database import Database
-from producers.errors import ClientError, DeliveryFailedError, UnknownMessageError, WaitTimeoutError
+from producers.errors import ClientClosedError, ClientError, DeliveryFailedError, UnknownMessageError, WaitTimeoutError
 from producers.health import HealthBoard
 from producers.views import Outlook, Views
 from schemas.identity import text_of
@@ -36,20 +37,24 @@ class Sent:
         log_ms: Callable[[], int],
     ) -> None:
         self._position = position
-        self._first_id = text_of(first_id)
+        self._known_id = text_of(first_id)
         self._database = database
         self._views = views
         self._health = health
         self._log_ms = log_ms
 
     def __repr__(self) -> str:
-        return f"<Sent {self._first_id}>"
+        return f"<Sent {self._known_id}>"
 
     @property
     def message_id(self) -> str:
         """The message's UUID. It changes at most once, before the first hand-over, where the clock was far ahead."""
-        found = self._views.at(self._position)
-        return self._first_id if found is None else found.message_id
+        # A handle outlives its client: then it says what it knew last.
+        with suppress(ClientClosedError):
+            found = self._views.at(self._position)
+            if found is not None:
+                self._known_id = found.message_id
+        return self._known_id
 
     @property
     def state(self) -> str:
@@ -76,7 +81,7 @@ class Sent:
         found = self._views.at(self._position)
         if found is None:
             raise UnknownMessageError(
-                f"the outbox no longer holds message {self._first_id}", "It ended longer than keep_days ago."
+                f"the outbox no longer holds message {self._known_id}", "It ended longer than keep_days ago."
             )
         return found
 

@@ -3,9 +3,13 @@
 It keeps rows in memory and knows no takeover; faults are switched on by its attributes.
 """
 
+# ruff: noqa: D102 - what stands in for Kafka is named after it
+
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
+from typing import Self
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -35,6 +39,7 @@ class FakeServer:
         self._codec = Codec()
         self._going = threading.Event()
         self._going.set()
+        self._paused = threading.Event()
         self._stop = threading.Event()
         self._producer = Producer({**PRODUCER, "bootstrap.servers": bootstrap_servers, "linger.ms": 0})
         self._thread = threading.Thread(target=self._run, name="fake-server")
@@ -42,6 +47,7 @@ class FakeServer:
 
     def pause(self) -> None:
         self._going.clear()
+        self._paused.wait(10)
 
     def resume(self) -> None:
         self._going.set()
@@ -51,7 +57,7 @@ class FakeServer:
         self._stop.set()
         self._thread.join(20)
 
-    def __enter__(self) -> "FakeServer":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -81,7 +87,10 @@ class FakeServer:
         consumer.assign([TopicPartition(EVENTS, number, 0) for number in range(partitions)])
         try:
             while not self._stop.is_set():
-                self._going.wait()
+                if not self._going.is_set():
+                    self._paused.set()
+                    self._going.wait()
+                    self._paused.clear()
                 for message in consumer.consume(200, timeout=0.02):
                     if message.error() is None:
                         self._take(message)
@@ -126,13 +135,14 @@ class FakeServer:
         if after.outcome != Outcome.APPLIED or after.row is None:
             return
         if event.kind == Kind.SEND and after.row.state == State.SENT:
-            self.deliver(event, appended_at)
+            receipts = zip(event.recipients, after.row.receipts, strict=True)
+            self.deliver(event, [user for user, state in receipts if state == State.SENT], appended_at)
         if event.kind in RECEIPTS and (before is None or before.state != after.row.state):
             ack = self._ack(after.row.sender, event, after.outcome, "", after.row, at)
             self._tell_often(after.row.sender, ack._replace(install=after.row.install, seq=after.row.seq))
 
-    def deliver(self, event: Event, sent_at: int, attempt: int = 1) -> None:
-        for user in event.recipients:
+    def deliver(self, event: Event, users: Sequence[str], sent_at: int, attempt: int = 1) -> None:
+        for user in users:
             delivery = Delivery(
                 user,
                 event.conversation_id,

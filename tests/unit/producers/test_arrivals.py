@@ -173,7 +173,7 @@ def test_a_cancel_that_came_first(world):
 
 
 def test_a_cancel_that_came_late(world):
-    (written,), (event,) = sent(world)
+    (written,), _ = sent(world)
     world.outbox.cancel(written.message_id)
     (cancel,) = receipts(world)
     world.apply(world.answer(cancel, State.SENT, Outcome.STALE, reason=Reason.ALREADY_SENT))

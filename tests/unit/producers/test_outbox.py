@@ -189,7 +189,11 @@ def test_a_block_is_an_event_of_its_conversation(world):
 
 
 def test_a_raising_block_leaves_no_trace(world):
-    with pytest.raises(ZeroDivisionError), world.database.transaction() as connection:
-        connection.execute("INSERT INTO meta VALUES ('x', 1)")
-        raise ZeroDivisionError
+    def fail():
+        with world.database.transaction() as connection:
+            connection.execute("INSERT INTO meta VALUES ('x', 1)")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert world.database.connection().execute("SELECT 1 FROM meta WHERE name = 'x'").fetchone() is None

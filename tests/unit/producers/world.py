@@ -1,5 +1,7 @@
 """A client's parts around a clock that tests turn, and a Kafka that does what it is told."""
 
+# ruff: noqa: D101, D102 - what stands in for Kafka is named after it
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +19,7 @@ from producers.retry import RetryPolicy
 from producers.settings import ClientSettings
 from producers.views import Views
 from schemas.codec import Codec
+from schemas.identity import text_of
 from schemas.lifecycle import Kind, Outcome, State
 from schemas.records import NO_ID, Acknowledgement, Delivery, Event
 
@@ -180,9 +183,7 @@ class World:
         """Return a SEND as it was produced last."""
         found = self.views.at(written.position)
         assert found is not None
-        return next(
-            event for event in reversed(self.broker.sends()) if event.message_id.hex() == _hex(found.message_id)
-        )
+        return next(one for one in reversed(self.broker.sends()) if text_of(one.message_id) == found.message_id)
 
     def answer(self, event: Event, state: str = State.SENT, outcome: str = Outcome.APPLIED, **more) -> Acknowledgement:
         values = {
@@ -218,11 +219,8 @@ class World:
         return (
             self.database.connection()
             .execute(
-                "SELECT kind, attempts, next_attempt_at, in_flight FROM queue JOIN events USING (position) ORDER BY position"
+                "SELECT kind, attempts, next_attempt_at, in_flight "
+                "FROM queue JOIN events USING (position) ORDER BY position"
             )
             .fetchall()
         )
-
-
-def _hex(message_id: str) -> str:
-    return message_id.replace("-", "")
