@@ -40,6 +40,7 @@ class ExitCode(IntEnum):
     TOPIC_CHANGED = 13
     STORE_REFUSED = 14
     KAFKA_REFUSED = 15
+    UNRELEASED = 16
     INTERRUPTED = 130
 
 
@@ -49,12 +50,13 @@ EXIT_CODES: Final[Mapping[ExitCode, str]] = {
     ExitCode.USAGE: "settings or arguments that cannot be used",
     ExitCode.UNDRAINED: "stopped before everything that was read was finished; the next owner finishes it",
     ExitCode.UNREACHABLE: "Kafka or the store could not be reached at the start",
-    ExitCode.FENCED: "another process runs with this static member id",
+    ExitCode.FENCED: "another process has joined with this static member id",
     ExitCode.STUCK: "records waited and nothing moved for the watchdog's time",
     ExitCode.LOST_RANGE: "the log no longer holds the committed position, and on_lost_range is stop",
     ExitCode.TOPIC_CHANGED: "the events topic is not the one that was recorded, or not set as required",
     ExitCode.STORE_REFUSED: "the store refused: a missing table or permission, or another schema version",
     ExitCode.KAFKA_REFUSED: "Kafka refused for good: authentication, authorization, or a fatal error",
+    ExitCode.UNRELEASED: "this static member id is still held, by a process that lives or has just died",
     ExitCode.INTERRUPTED: "a second signal ended it at once",
 }
 """What each code says, for people."""
@@ -77,6 +79,13 @@ class FencedError(WorkerError):
     """Another process joined the group with this worker's static member id."""
 
     exit_code = ExitCode.FENCED
+
+
+class UnreleasedError(WorkerError):
+    """The group still holds this worker's static member id for another process (KIP-848)."""
+
+    retriable = True
+    exit_code = ExitCode.UNRELEASED
 
 
 class StuckError(WorkerError):

@@ -4,18 +4,21 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from consumers.errors import FencedError, KafkaRefusedError, KafkaUnavailableError, WorkerError
+from consumers.errors import (
+    FencedError,
+    KafkaRefusedError,
+    KafkaUnavailableError,
+    UnreleasedError,
+    WorkerError,
+)
 
 # The library names its own, not the brokers', codes with an underscore; they are public all the same.
 ALL_BROKERS_DOWN: Final[int] = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
 POSITION_GONE: Final[int] = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001
 FATAL: Final[int] = KafkaError._FATAL  # noqa: SLF001
-_FENCED: Final[int] = KafkaError._FENCED  # noqa: SLF001
 _AUTHENTICATION: Final[int] = KafkaError._AUTHENTICATION  # noqa: SLF001
 
-_FENCED_CODES: Final = frozenset(
-    {_FENCED, KafkaError.FENCED_INSTANCE_ID, getattr(KafkaError, "UNRELEASED_INSTANCE_ID", 111)}
-)
+_UNRELEASED: Final[int] = getattr(KafkaError, "UNRELEASED_INSTANCE_ID", 111)
 _REFUSED_CODES: Final = frozenset(
     {
         _AUTHENTICATION,
@@ -32,12 +35,22 @@ def is_fatal(error: KafkaError) -> bool:
     return bool(error.fatal()) or error.code() == FATAL
 
 
+def _is(error: KafkaError, code: int) -> bool:
+    """Say whether an error is a broker's `code`: a fatal error carries it in its text only."""
+    return error.code() == code or (is_fatal(error) and KafkaError(code).str() in error.str())
+
+
 def verdict(error: KafkaError, member: str) -> WorkerError | None:
     """Return the error that ends a worker, None where the client gets over it; `member` is the static member id."""
-    if error.code() in _FENCED_CODES:
+    if _is(error, KafkaError.FENCED_INSTANCE_ID):
         return FencedError(
-            f"the static member id {member!r} is in use by another process: {error.str()}",
+            f"another process has joined with the static member id {member!r}: {error.str()}",
             "Give every worker process of the group its own node name, or set static_members = false.",
+        )
+    if _is(error, _UNRELEASED):
+        return UnreleasedError(
+            f"the static member id {member!r} is still held: {error.str()}",
+            "If its process died, wait for the group's session time-out; else give each worker its own node name.",
         )
     if error.code() in _REFUSED_CODES:
         return KafkaRefusedError(

@@ -11,7 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from schemas.codec import PLAIN
 from schemas.identity import uuid7
@@ -68,6 +69,13 @@ class WorkerProcess:
             self.process.wait()
 
 
+def dropped(worker: WorkerProcess) -> bool:
+    """Say whether a worker noticed that its partitions are another's."""
+    return bool(
+        worker.lines("lease lost: another worker owns the partition; dropped") or worker.lines("partitions lost")
+    )
+
+
 @dataclass
 class Deployment:
     """Worker processes on one broker and one store."""
@@ -76,6 +84,8 @@ class Deployment:
     kafka: Mapping[str, Any]
     settings: dict[str, Any]
     more: dict[str, Any] = field(default_factory=dict)
+    """What else the worker processes are told: which Cassandra, which keyspace."""
+    partitions: int = PARTITIONS[EVENTS]
     workers: list[WorkerProcess] = field(default_factory=list)
     random: Random = field(default_factory=lambda: Random(7))
 
@@ -214,10 +224,26 @@ class Deployment:
         group = {"group.id": self.settings["group"], "enable.auto.commit": False}
         consumer = Consumer({**self.kafka, **group})
         try:
-            asked = [TopicPartition(EVENTS, n) for n in range(PARTITIONS[EVENTS])]
+            asked = [TopicPartition(EVENTS, n) for n in range(self.partitions)]
             return sum(max(0, each.offset) for each in consumer.committed(asked, timeout=10))
         finally:
             consumer.close()
+
+    def begin_at_the_end(self) -> None:
+        """Have the group begin behind what other tests have written to the topic."""
+        reader = Consumer({**self.kafka, "group.id": self.settings["group"], "enable.auto.commit": False})
+        try:
+            asked = [TopicPartition(EVENTS, n) for n in range(self.partitions)]
+            ends = [
+                TopicPartition(EVENTS, each.partition, reader.get_watermark_offsets(each, timeout=10)[1])
+                for each in asked
+            ]
+        finally:
+            reader.close()
+        group = ConsumerGroupTopicPartitions(self.settings["group"], ends)
+        admin = AdminClient({"bootstrap.servers": self.kafka["bootstrap.servers"]})
+        for done in admin.alter_consumer_group_offsets([group]).values():
+            done.result(30)
 
     def close(self) -> None:
         """End all workers."""

@@ -105,16 +105,3 @@ def test_workers_stop_when_their_supervisor_is_gone(deployment: Supervised) -> N
     supervisor.wait()
     until(lambda: len(supervisor.lines("worker stopped")) == 2, "both drain and stop")
     assert len(supervisor.lines("the supervisor is gone")) == 2
-
-
-def test_a_doubled_static_member_id_is_named_and_not_restarted(deployment: Supervised) -> None:
-    # case K15
-    first = deployment.supervise(1, static_members=True)
-    until(lambda: deployment.owners() == [0, 1, 2, 3], "the first owns all")
-    second = deployment.supervise(1, static_members=True)
-    until(lambda: first.process.poll() is not None or second.process.poll() is not None, "one of them ends", 60)
-    fenced = first if first.process.poll() is not None else second
-    assert fenced.wait() == ExitCode.FENCED
-    (told,) = fenced.lines("the worker ends")
-    assert "'n-0'" in told["error"]
-    assert len(fenced.lines("worker process started")) == 1

@@ -1,0 +1,146 @@
+"""Worker processes on real Kafka and Cassandra."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from compose.stacks.local import LocalStack
+from consumers.errors import ExitCode
+from consumers.migrate import apply, targets_of
+from consumers.migrate_settings import MigrationSettings
+from consumers.stores.cassandra import CassandraStore
+from consumers.stores.settings import CassandraSettings
+from schemas.lifecycle import State
+from schemas.records import Event
+from schemas.topics import PARTITIONS_LOCAL
+from tests.integration.deployment import Deployment, dropped, until
+
+
+class Real(Deployment):
+    """A deployment whose store is a keyspace of its own."""
+
+    store: CassandraStore
+
+    def all_read(self, sent: list[Event]) -> bool:
+        """Say whether all messages are read."""
+        found = [self.store.message((event.conversation_id, event.message_id)) for event in sent]
+        return all(each is not None and each.row.state == State.READ for each in found)
+
+    def check_stories(self, sent: list[Event]) -> None:
+        """Each message went sent, delivered, read, once."""
+        for event in sent:
+            found = self.store.message((event.conversation_id, event.message_id))
+            assert found is not None
+            assert [each.state for each, _ in found.transitions] == [State.SENT, State.DELIVERED, State.READ]
+            assert (found.row.version, found.content.body) == (3, event.body)
+
+    def write(self, conversations: int, messages: int) -> list[Event]:
+        """Write messages and their receipts in conversations that no other test has."""
+        sent = []
+        for seq in range(1, messages + 1):
+            for number in range(conversations):
+                event = self.send(f"{self.settings['group']}-{number}", seq)
+                self.receipt("DELIVERED", event)
+                self.receipt("READ", event)
+                sent.append(event)
+        self.flush()
+        return sent
+
+
+@pytest.fixture
+def deployment(local_stack: LocalStack, tmp_path: Path) -> Iterator[Real]:
+    addresses = local_stack.addresses()
+    assert addresses is not None
+    kafka = {"bootstrap.servers": addresses.kafka_bootstrap_servers}
+    name = f"e_{uuid4().hex[:12]}"
+    cassandra = {
+        "contact_points": tuple(addresses.cassandra_contact_points),
+        "port": addresses.cassandra_port,
+        "datacenter": addresses.cassandra_datacenter,
+    }
+    store = CassandraSettings(**cassandra, keyspace=name)
+    targets = targets_of(
+        kafka=kafka, store=store, open_store=lambda: CassandraStore.open(store), settings=MigrationSettings()
+    )
+    list(apply(targets))
+    settings = {
+        "group": name,
+        "static_members": False,
+        "session_timeout_s": 6,
+        "commit_interval_s": 0.1,
+        "retry_first_s": 0.05,
+    }
+    more = {"keyspace": name, "cassandra": cassandra}
+    made = Real(tmp_path, kafka, settings, more, partitions=PARTITIONS_LOCAL)
+    made.begin_at_the_end()
+    made.store = CassandraStore.open(store)
+    try:
+        yield made
+    finally:
+        made.close()
+        made.store.close()
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+def test_two_workers_share_a_real_topic(deployment: Real, protocol: str) -> None:
+    # cases K5, K6, K19: both protocols, rebalance while records flow, drained and committed at the end
+    begun = deployment.committed()
+    first = deployment.start(0, protocol=protocol)
+    sent = deployment.write(5, 10)
+    until(lambda: len(first.status().get("partitions", ())) == PARTITIONS_LOCAL, "the first owns all")
+    second = deployment.start(1, protocol=protocol)
+    sent += deployment.write(5, 10)
+    until(lambda: len(second.status().get("partitions", ())) == PARTITIONS_LOCAL // 2, "the second has its share")
+    until(lambda: len(first.status().get("partitions", ())) == PARTITIONS_LOCAL // 2, "the first has the rest")
+    sent += deployment.write(5, 10)
+    until(lambda: deployment.all_read(sent), "all rows read")
+    deployment.check_stories(sent)
+    until(lambda: deployment.committed() - begun >= 450, "all committed")
+    for worker in (first, second):
+        worker.signal(signal.SIGTERM)
+        assert worker.wait() == ExitCode.DONE
+
+
+def test_killed_on_real_servers_nothing_is_lost(deployment: Real) -> None:
+    # case K7
+    first = deployment.start(0, batch_records_max=20)
+    sent = deployment.write(10, 100)
+    until(lambda: first.counters().get("applied", 0) > 20, "work has begun")
+    first.signal(signal.SIGKILL)
+    first.wait()
+    deployment.start(1)
+    until(lambda: deployment.all_read(sent), "all rows read", 60)
+    deployment.check_stories(sent)
+
+
+def test_a_stopped_owner_on_real_servers_drops_its_partitions(deployment: Real) -> None:
+    # case K4, with Cassandra's own time-stamps and leases
+    first = deployment.start(0, stall_s=1, batch_records_max=5)
+    sent = deployment.write(4, 5)
+    until(lambda: deployment.all_read(sent), "the first owner works")
+    first.signal(signal.SIGSTOP)
+    deployment.start(1)
+    more = deployment.write(4, 10)
+    until(lambda: deployment.all_read(more), "the second owner has moved on", 60)
+    first.signal(signal.SIGCONT)
+    until(lambda: dropped(first), "it notices, by its lease or by the group")
+    again = deployment.write(4, 2)
+    until(lambda: deployment.all_read(again), "both go on")
+    deployment.check_stories(sent + more + again)
+    assert first.process.poll() is None
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+def test_a_doubled_static_member_id_is_named(deployment: Real, protocol: str) -> None:
+    # case K15: one of the two ends and says which id
+    first = deployment.start(0, static_members=True, protocol=protocol)
+    until(lambda: len(first.status().get("partitions", ())) == PARTITIONS_LOCAL, "the first owns all")
+    second = deployment.start(0, static_members=True, protocol=protocol)
+    until(lambda: first.process.poll() is not None or second.process.poll() is not None, "one of them ends")
+    fenced = first if first.process.poll() is not None else second
+    assert fenced.wait() == (ExitCode.UNRELEASED if protocol == "consumer" else ExitCode.FENCED)
+    (told,) = fenced.lines("the worker ends")
+    assert "'n-0'" in told["error"]
