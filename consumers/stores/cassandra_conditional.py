@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
 from cassandra.cluster import Session
+from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.query import PreparedStatement
 
 from consumers.errors import StoreUnavailableError
@@ -23,6 +24,8 @@ CLAIMS_MAX: Final = 100
 """Attempts to claim one lease against others who claim it at the same time."""
 CLAIM_WAIT_S_MAX: Final = 0.05
 """The longest jittered wait between two of them; Paxos ballots that collide get nowhere."""
+READS_IN_FLIGHT_MAX: Final = 32
+"""Of the serial reads of all leases."""
 
 _READ_LEASE: Final = (
     "SELECT epoch, claim, node, to_unix_timestamp(since) FROM {keyspace}.partition_leases WHERE log_partition = ?"
@@ -72,6 +75,10 @@ class _Standing(NamedTuple):
     claim: UUID
     node: str
     since: int
+
+    def lease(self, partition: int) -> Lease:
+        """Return it as the contract has it."""
+        return Lease(partition, self.epoch, self.node, self.since)
 
 
 class Leases:
@@ -125,8 +132,15 @@ class Leases:
         """Read all leases; each is what no earlier claim can change any more."""
         with translating("the leases"):
             partitions = sorted(row[0] for row in self._session.execute(self._leased))
-        standing = ((partition, self._standing(partition)) for partition in partitions)
-        return [Lease(partition, one.epoch, one.node, one.since) for partition, one in standing if one]
+            found = execute_concurrent_with_args(
+                self._session,
+                self._read,
+                [(partition,) for partition in partitions],
+                concurrency=READS_IN_FLIGHT_MAX,
+                execution_profile=SERIAL,
+            )
+        standing = zip(partitions, (result.one() for _, result in found), strict=True)
+        return [_Standing(*row).lease(partition) for partition, row in standing if row]
 
 
 class TopicRecords:
