@@ -4,7 +4,9 @@ It can be killed anywhere and started again on the same outbox: how far it got i
 """
 
 import argparse
+import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -20,11 +22,12 @@ _SEND_EVERY_S: Final = 0.1
 
 
 def main() -> None:
-    """Send and read until SIGTERM."""
+    """Send and read until SIGTERM, or until the demo is gone."""
     arguments = _parser().parse_args()
     plan = Plan(arguments.messages, arguments.seed, arguments.suffix)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())
+    threading.Thread(target=_hold_life_line, args=(stop,), name="life-line", daemon=True).start()
     wiring = Wiring(config=arguments.config)
     with wiring.open_client(arguments.user, outbox=arguments.outbox) as me:
         threading.Thread(target=_read_all, args=(me,), name="reader", daemon=True).start()
@@ -45,6 +48,13 @@ def _send_all(me: Client, intended: Sequence[Intended], began: float, rate: floa
             batch.append(Outgoing(to=one.recipients, body=one.body, conversation=conversation))
         if batch:
             me.send_many(batch)
+
+
+def _hold_life_line(stop: threading.Event) -> None:
+    """Stop when standard input closes: the demo is gone then."""
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    stop.set()
 
 
 def _read_all(me: Client) -> None:

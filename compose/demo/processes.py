@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from compose.errors import ComposeError
+from consumers.process import LIFE_LINE
 
 _STOP_TIMEOUT_S = 30.0
 
@@ -14,24 +15,31 @@ _STOP_TIMEOUT_S = 30.0
 class Process:
     """One child process; may be started again after it was killed."""
 
-    def __init__(self, name: str, command: Sequence[str], log: Path, environ: dict[str, str] | None = None) -> None:
+    def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
         self.name = name
         self.log = log
         self._command = command
-        self._environ = environ
         self._child: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it, its output appended to the log; in a process group of its own, so Ctrl-C is ours to pass on."""
+        """Start it, its output appended to the log; in a process group of its own, so Ctrl-C is ours to pass on.
+
+        Its standard input is a pipe that closes when this process is gone, however it went: then it stops too.
+        """
+        self._let_go()
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(  # noqa: S603 - our own command
                 self._command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **(self._environ or {})},
+                env={**os.environ, LIFE_LINE: "1"},
                 start_new_session=True,
             )
+
+    def _let_go(self) -> None:
+        if self._child is not None and self._child.stdin is not None:
+            self._child.stdin.close()
 
     @property
     def running(self) -> bool:
@@ -43,6 +51,7 @@ class Process:
         if self._child is not None:
             self._child.kill()
             self._child.wait()
+            self._let_go()
 
     def ask_to_stop(self) -> None:
         """SIGTERM, without waiting."""
@@ -55,10 +64,11 @@ class Process:
         if self._child is None:
             return 0
         try:
-            return self._child.wait(timeout_s)
+            self._child.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.kill()
-            return self._child.returncode
+        self._let_go()
+        return self._child.returncode
 
     def check(self) -> None:
         """Raise ComposeError where it ended although nobody asked it to."""

@@ -2,11 +2,14 @@
 
 import secrets
 import shutil
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Final, Literal
 
 from compose.demo.crew import Workers
@@ -40,6 +43,8 @@ class Wish:
 
 def play(wiring: Wiring, wish: Wish, screen: Screen) -> Report:
     """Run a demo and return its report; whatever was started is stopped, whatever was made is removed."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="twotick-demo-"))
     stage = _stage(wiring, wish, folder, lambda line: screen.event(line, seconds=time.monotonic() - began))
@@ -52,6 +57,11 @@ def play(wiring: Wiring, wish: Wish, screen: Screen) -> Report:
         if not wish.keep:
             shutil.rmtree(folder, ignore_errors=True)
     return _report(outcome, wish, folder)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """End in good order, as after Ctrl-C, with the exit code that shells give for the signal."""
+    sys.exit(128 + number)
 
 
 def _stage(wiring: Wiring, wish: Wish, folder: Path, say: Callable[[str], None]) -> Stage:
