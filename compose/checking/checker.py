@@ -91,7 +91,7 @@ def _missing_from_recipients(history: History) -> Iterator[Fault]:
         row = stored.row
         for recipient, state in zip(row.recipients, row.receipts, strict=False):
             body = got.get((recipient, row.message_id))
-            if body is None and state not in _UNREACHED:
+            if body is None and state not in _UNREACHED and (recipient, row.message_id) not in history.forgotten:
                 yield Fault("lost", row.message_id, f"{recipient} is said to have it ({state}), but does not")
             if body is not None and body != stored.content.body:
                 yield Fault("lost", row.message_id, f"{recipient} has another content under its id: {body!r}")
@@ -191,7 +191,7 @@ def _reordered(history: History) -> Iterator[Fault]:
 
 
 def _invented(history: History) -> Iterator[Fault]:
-    known = {own.message_id for own in history.own}
+    known = {own.message_id for own in history.own} | {message_id for _, message_id in history.forgotten}
     for stored in history.stored:
         if stored.row.message_id not in known:
             yield Fault("invented", stored.row.message_id, f"nobody sent it; the store says {stored.row.sender}")

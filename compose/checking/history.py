@@ -94,6 +94,8 @@ class History:
     log: Sequence[Logged] | None = None
     receipts: Sequence[Receipt] | None = None
     answers: Sequence[Answer] | None = None
+    forgotten: frozenset[tuple[str, bytes]] = frozenset()
+    """(user, message id) of what an outbox held until it was replaced by an older copy of itself."""
     policy: Policy = field(default_factory=Policy)
     """What the owners folded with."""
     terminal: frozenset[str] = frozenset(SETTLED)

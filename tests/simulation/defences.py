@@ -1,0 +1,134 @@
+"""The defences of the design, and how each is switched off in a simulated world, never in production."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import consumers.assignment
+import consumers.fold
+import consumers.folding
+import consumers.owner
+import consumers.pipeline
+import consumers.redelivery
+import producers.arrivals
+import producers.backlog
+from consumers.rows import NOWHERE, MessageRow
+
+Replacement = tuple[object, str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Defences:
+    """True: as in production."""
+
+    fence: bool = True
+    """Each claim of a lease raises its epoch, and an owner that is no longer named by it stops."""
+    stamp: bool = True
+    """The store keeps a row's larger stamp."""
+    version: bool = True
+    """A row that is read tells its version."""
+    applied: bool = True
+    """A row that is read tells how far in the log it is."""
+    low_water: bool = True
+    """Only what is finished is committed."""
+    durable_first: bool = True
+    """Answers go out when their rows are durable."""
+    cold_reads: bool = True
+    """What may be in the store and is not in memory is read before it is folded: a copy is known as one."""
+    flush: bool = True
+    """What the outbox has committed survives a crash."""
+    handed_mark: bool = True
+    """A row is marked as handed over before Kafka gets it."""
+    dedupe: bool = True
+    """A message that came in before is not taken as another."""
+    resend: bool = True
+    """What nobody has answered is sent again."""
+    redelivery: bool = True
+    """What has no receipt is delivered again."""
+    tail: bool = True
+    """A new owner reads the log's tail to know what is still owed."""
+    by_rank: bool = True
+    """A client moves a message by rank, not by the order of arrival."""
+
+    def without(self, name: str) -> "Defences":
+        """Return these with one switched off."""
+        return replace(self, **{name: False})
+
+
+NAMES = tuple(each.name for each in fields(Defences))
+
+
+def shown(defences: Defences) -> Callable[[MessageRow], MessageRow]:
+    """Return what a worker is shown of a row that it reads."""
+    if not defences.version:
+        return lambda row: row._replace(version=0)
+    if not defences.applied:
+        return lambda row: row._replace(applied=NOWHERE)
+    return lambda row: row
+
+
+def _commit_what_was_read(owner: Any) -> int:
+    return max(owner.position, owner._committed)
+
+
+def _no_needs(owner: Any, entries: Any) -> Any:
+    return consumers.owner.Needs([], [])
+
+
+def _durable_at_once(pipeline: Any, flight: Any) -> None:
+    _WRITE(pipeline, flight)
+    pipeline._written(flight, None)
+
+
+_WRITE = consumers.pipeline.Pipeline._write
+
+
+def _written(pipeline: Any, flight: Any, error: Exception | None) -> None:
+    if not flight.durable:
+        _WRITTEN(pipeline, flight, error)
+
+
+_WRITTEN = consumers.pipeline.Pipeline._written
+_APPLY = producers.arrivals.Arrivals.apply
+
+
+def _no_tail(committed: int | None, low: int, high: int, _tail_records: int) -> Any:
+    start = consumers.takeover.start_of(committed, low, high, 0)
+    return start
+
+
+_DELIVERED = producers.arrivals.Arrivals._delivered
+
+
+def _take_twice(arrivals: Any, connection: Any, delivery: Any) -> bool:
+    if connection.execute("SELECT 1 FROM deliveries WHERE message_id = ?", (delivery.message_id,)).fetchone():
+        other = delivery._replace(message_id=delivery.message_id[:-2] + delivery.attempt.to_bytes(2, "big"))
+        return _DELIVERED(arrivals, connection, other)
+    return _DELIVERED(arrivals, connection, delivery)
+
+
+def _by_arrival(known: str, told: str) -> bool:
+    return told not in {"", known}
+
+
+_REPLACED: dict[str, tuple[Replacement, ...]] = {
+    "fence": ((consumers.assignment.Assignment, "check_leases", lambda _: None),),
+    "low_water": ((consumers.owner.PartitionOwner, "commit_position", _commit_what_was_read),),
+    "durable_first": (
+        (consumers.pipeline.Pipeline, "_write", _durable_at_once),
+        (consumers.pipeline.Pipeline, "_written", _written),
+    ),
+    "cold_reads": ((consumers.owner.PartitionOwner, "needs", _no_needs),),
+    "handed_mark": ((producers.backlog, "_HAND", producers.backlog._HAND.replace("handed + 1", "handed")),),
+    "dedupe": ((producers.arrivals.Arrivals, "_delivered", _take_twice),),
+    "resend": ((producers.backlog.Backlog, "_next_attempts", lambda backlog: [2**50] * 24),),
+    "redelivery": ((consumers.owner.PartitionOwner, "due", lambda *_: []),),
+    "tail": ((consumers.assignment, "start_of", _no_tail),),
+    "by_rank": ((producers.arrivals, "rises", _by_arrival),),
+}
+
+
+def replacements(defences: Defences) -> tuple[Replacement, ...]:
+    """Return what production must be made to do without what is switched off."""
+    off = [name for name in NAMES if not getattr(defences, name)]
+    return tuple(each for name in off for each in _REPLACED.get(name, ()))

@@ -1,0 +1,76 @@
+"""What can go wrong in a simulated run and how likely it is; and how large a run is."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Faults:
+    """Odds between 0 and 1. 0 switches a fault off without changing when the others strike."""
+
+    # at any call that a process makes to Kafka, the store, or its outbox
+    crash_in_a_call: float = 0.002
+    """The process dies there, and what it had in flight may still land, late, or never."""
+    pause_in_a_call: float = 0.003
+    """It stands still there, for seconds or past every time-out, while all others go on."""
+    threads_interleave: float = 0.05
+    """A client's listener runs in the middle of its pump's turn, or the other way round."""
+
+    # at any step of the scheduler
+    crash: float = 0.004
+    stop: float = 0.002
+    """A worker is asked to stop, drains and leaves."""
+    rebalance: float = 0.006
+    """A partition is moved to another member."""
+    expel: float = 0.004
+    """A member is thrown out of the group; others get its partitions."""
+    producer_fatal: float = 0.003
+    """An idempotent producer turns fatal; the outcome of what it had in flight is unknown."""
+    leader_change: float = 0.004
+    """A partition's append times jump, also back, within the brokers' clock difference."""
+    worker_clock_jump: float = 0.002
+    """A worker's wall clock jumps by up to an hour and a half."""
+    client_clock_jump: float = 0.003
+    """A client's wall clock jumps by up to a day."""
+    inbox_retention: float = 0.004
+    """An inbox partition forgets all it holds, read or not."""
+    store_outage: float = 0.002
+    kafka_outage: float = 0.002
+    backup_restored: float = 0.0008
+    """An outbox is replaced by an older copy of itself; what was sent since is known to be lost."""
+
+    # when something is about to happen
+    expelled_without_knowing: float = 0.5
+    """An expelled member goes on reading for a while, as if nothing had happened."""
+    write_fails: float = 0.05
+    """A write is answered with an error and nothing of it landed."""
+    write_lands_unknown: float = 0.05
+    """A write is answered with an error though it landed, or lands in part, or lands later."""
+    write_lands_twice: float = 0.03
+    read_fails: float = 0.02
+    claim_fails: float = 0.1
+    """A lease is claimed with an error as the answer; half of these claims took place."""
+    commit_fails: float = 0.1
+    """A commit of positions is answered with an error; half of them took place."""
+    question_fails: float = 0.05
+    """Kafka does not tell a position or a watermark."""
+    outbox_busy: float = 0.01
+    outbox_full: float = 0.005
+    read_while_paused: float = 0.05
+    """A record that was fetched before its partition was paused comes out all the same."""
+    revoke_unheld: float = 0.02
+    """The group revokes a partition that was never given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How large a run is."""
+
+    messages: int = 12
+    steps: int = 500
+    """Scheduler steps with faults, before everything is healed."""
+    clients: int = 3
+    workers: int = 2
+    partitions: int = 2
+
+
+NO_FAULTS = Faults(**dict.fromkeys(Faults.__dataclass_fields__, 0.0))

@@ -1,0 +1,75 @@
+"""A process of the simulated world: its clocks, and the points at which it may die or stand still."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.simulation.world import World
+
+
+class Killed(BaseException):
+    """The process is no more; nothing of production may catch this."""
+
+
+class Process:
+    """A client or a worker; its code runs in turns."""
+
+    is_worker = False
+
+    def __init__(self, world: "World", name: str) -> None:
+        self.world = world
+        self.name = name
+        self.alive = False
+        self.busy = False
+        """In the middle of a turn."""
+        self.frozen = False
+        self.lives = 0
+        self.wall_off_ms = 0.0
+        self._booted_at = 0.0
+        self._rate = 1.0 + world.chance.stream(f"{name} clock").uniform(-5e-5, 5e-5)
+
+    def steady_ms(self) -> float:
+        """Return ms since the machine's boot by its own quartz."""
+        return 1_000.0 + (self.world.now - self._booted_at) * self._rate
+
+    def wall_ms(self) -> int:
+        """Return ms since 1970 by the machine's clock, right or wrong."""
+        return int(self.world.now + self.wall_off_ms)
+
+    def touch(self, what: str) -> None:
+        """Be at a point where the process may die, or stand still while the others go on."""
+        world = self.world
+        if not world.chaos:
+            return
+        faults = world.faults
+        if world.chance.happens("crash in a call", faults.crash_in_a_call):
+            world.note(self.name, "killed in", what)
+            raise Killed
+        if world.depth < 2 and world.chance.happens("pause in a call", faults.pause_in_a_call):
+            world.stand_still(self, what)
+
+    def run(self, step: "Callable[[], object]") -> None:
+        """Run a part of the process's code; dying in it is part of it."""
+        world = self.world
+        before, world.current = world.current, self
+        self.busy = True
+        try:
+            step()
+        except Killed:
+            self.die()
+        finally:
+            self.busy = False
+            world.current = before
+
+    def start(self) -> None:
+        """Begin a new life."""
+        raise NotImplementedError
+
+    def turn(self) -> None:
+        """Do a little work."""
+        raise NotImplementedError
+
+    def die(self) -> None:
+        """Lose everything that is only in memory."""
+        raise NotImplementedError

@@ -1,0 +1,49 @@
+"""One run of one seed, judged."""
+
+import traceback
+from dataclasses import dataclass
+
+from compose.checking.checker import check
+from compose.checking.history import Fault, Findings
+from tests.simulation import seams
+from tests.simulation.defences import Defences, replacements
+from tests.simulation.evidence import gather
+from tests.simulation.faults import Faults, Plan
+from tests.simulation.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a seed."""
+
+    seed: int
+    plan: Plan
+    faults: Faults
+    findings: Findings
+    digest: str
+    journal: list[tuple[object, ...]]
+
+    @property
+    def fails(self) -> bool:
+        """Say whether something is wrong."""
+        return not self.findings.faultless
+
+    @property
+    def kinds(self) -> set[str]:
+        """Return what kinds of fault were found."""
+        return {fault.kind for fault in self.findings.faults}
+
+
+def run(
+    seed: int, plan: Plan | None = None, faults: Faults | None = None, defences: Defences | None = None
+) -> Result:
+    """Run a seed. An error that no part of production expects is a fault too: everything it would do is stuck."""
+    plan, faults, defences = plan or Plan(), faults or Faults(), defences or Defences()
+    world = World(seed, plan, faults, defences)
+    with seams.running(world), seams.replaced(replacements(defences)):
+        try:
+            world.run()
+            findings = check(gather(world))
+        except Exception:  # noqa: BLE001 - whatever production raises is what is looked for
+            findings = Findings(0, 0, (Fault("stuck", b"", traceback.format_exc()),))
+    return Result(seed, plan, faults, findings, world.digest(), world.journal)

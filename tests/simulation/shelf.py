@@ -1,0 +1,217 @@
+"""The simulated store: what is durable, and each worker's uncertain way to it.
+
+A write is several rows that land one by one, in any order, perhaps after its answer, perhaps twice, perhaps never. The
+shelf keeps each row's (stamp, owner) maximum, as the contract says.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from consumers.errors import StoreUnavailableError
+from consumers.rows import ConversationRow, ConversationWrite, MessageRow, MessageWrite, Owner, Transition
+from consumers.stores.contract import Content, Done, Lease, MessageKey, Pending, Rows, StoredMessage
+
+if TYPE_CHECKING:
+    from tests.simulation.process import Process
+    from tests.simulation.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class SpillWrite:
+    """Deliveries on their way into a bucket."""
+
+    partition: int
+    bucket: int
+    pending: tuple[Pending, ...]
+
+
+RowWrite = MessageWrite | ConversationWrite | SpillWrite
+
+
+@dataclass
+class Shelf:
+    """What is durable."""
+
+    keeps_larger_stamp: bool = True
+    """A defence: without it what lands last stays."""
+    raises_epoch: bool = True
+    """A defence: without it every claim is given the first epoch."""
+    messages: dict[MessageKey, tuple[tuple[int, Owner], MessageRow]] = field(default_factory=dict)
+    contents: dict[MessageKey, tuple[Content, int]] = field(default_factory=dict)
+    transitions: dict[MessageKey, dict[int, tuple[Transition, Owner]]] = field(default_factory=dict)
+    conversations: dict[str, tuple[tuple[int, Owner], ConversationRow]] = field(default_factory=dict)
+    leases: dict[int, Lease] = field(default_factory=dict)
+    spilled: dict[tuple[int, int], dict[MessageKey, int]] = field(default_factory=dict)
+    progress: dict[int, int] = field(default_factory=dict)
+
+    def land(self, owner: Owner, write: RowWrite) -> None:
+        """Make one row durable."""
+        if isinstance(write, SpillWrite):
+            self._land_spill(write)
+        elif isinstance(write, ConversationWrite):
+            held = self.conversations.get(write.row.conversation_id)
+            if held is None or not self.keeps_larger_stamp or (write.row.stamp, owner) >= held[0]:
+                self.conversations[write.row.conversation_id] = ((write.row.stamp, owner), write.row)
+        else:
+            self._land_message(owner, write)
+
+    def _land_message(self, owner: Owner, write: MessageWrite) -> None:
+        row = write.row
+        key = (row.conversation_id, row.message_id)
+        if write.body is not None:
+            self.contents.setdefault(key, (Content(write.body, write.content_type), write.expires_at))
+        steps = self.transitions.setdefault(key, {})
+        for step in write.transitions:
+            found = steps.get(step.version)
+            if found is None or not self.keeps_larger_stamp or owner >= found[1]:
+                steps[step.version] = (step, owner)
+        held = self.messages.get(key)
+        if held is None or not self.keeps_larger_stamp or (row.stamp, owner) >= held[0]:
+            self.messages[key] = ((row.stamp, owner), row)
+
+    def _land_spill(self, write: SpillWrite) -> None:
+        if write.bucket <= self.progress.get(write.partition, write.bucket - 1):
+            return
+        bucket = self.spilled.setdefault((write.partition, write.bucket), {})
+        for conversation_id, message_id, attempt in write.pending:
+            key = (conversation_id, message_id)
+            bucket[key] = max(attempt, bucket.get(key, 0))
+
+    def claim(self, partition: int, node: str, now_ms: int) -> Lease:
+        held = self.leases.get(partition)
+        epoch = held.epoch + 1 if held is not None and self.raises_epoch else 1
+        lease = self.leases[partition] = Lease(partition, epoch, node, now_ms)
+        return lease
+
+    def row(self, key: MessageKey) -> MessageRow | None:
+        """Return a message's row where it can be read."""
+        held = self.messages.get(key)
+        return held[1] if held is not None and key in self.contents else None
+
+    def version(self, key: MessageKey) -> int:
+        """Return how far a message is durable, 0 where it is not."""
+        row = self.row(key)
+        return row.version if row is not None else 0
+
+    def stored(self) -> list[StoredMessage]:
+        """Return every message whole."""
+        found = []
+        for key, ((_, owner), row) in self.messages.items():
+            if key in self.contents:
+                content, expires_at = self.contents[key]
+                steps = [self.transitions[key][version] for version in sorted(self.transitions[key])]
+                found.append(StoredMessage(row, content, expires_at, owner, steps))
+        return found
+
+
+@dataclass
+class Operation:
+    """A write on its way."""
+
+    owner: Owner
+    rows: list[RowWrite]
+    done: Done | None
+    """None once it is answered, or when there is nobody to answer."""
+
+
+class StoreSession:
+    """One worker's store: the contract's calls, each of which may fail, and fail after it worked."""
+
+    def __init__(self, world: "World", process: "Process") -> None:
+        self._world = world
+        self._process = process
+        self.operations: list[Operation] = []
+
+    def _call(self, what: str, odds: float = 0.0) -> None:
+        self._process.touch(what)
+        world = self._world
+        if world.store_is_down() or (world.chaos and world.chance.happens(what, odds)):
+            raise StoreUnavailableError(f"no answer to {what}")
+
+    def read(self, messages: Sequence[MessageKey], conversations: Sequence[str]) -> Rows:
+        self._call("read", self._world.faults.read_fails)
+        shelf, shown = self._world.shelf, self._world.shown
+        rows = {key: shown(row) for key in messages if (row := shelf.row(key)) is not None}
+        return Rows(rows, {name: shelf.conversations[name][1] for name in conversations if name in shelf.conversations})
+
+    def contents(self, messages: Sequence[MessageKey]) -> Mapping[MessageKey, Content]:
+        self._call("contents", self._world.faults.read_fails)
+        contents = self._world.shelf.contents
+        return {key: contents[key][0] for key in messages if key in contents}
+
+    def write(
+        self, owner: Owner, messages: Sequence[MessageWrite], conversations: Sequence[ConversationWrite], done: Done
+    ) -> None:
+        self._process.touch("write")
+        self.operations.append(Operation(owner, [*messages, *conversations], done))
+
+    def spill(self, partition: int, bucket: int, pending: Sequence[Pending], done: Done) -> None:
+        self._process.touch("spill")
+        self.operations.append(Operation(Owner(0, ""), [SpillWrite(partition, bucket, tuple(pending))], done))
+
+    def spilled(self, partition: int, bucket: int) -> Iterator[Pending]:
+        self._call("spilled", self._world.faults.read_fails)
+        held = sorted(self._world.shelf.spilled.get((partition, bucket), {}).items())
+        return iter([Pending(*key, attempt) for key, attempt in held])
+
+    def drop_spilled(self, partition: int, bucket: int) -> None:
+        self._call("drop", self._world.faults.read_fails)
+        shelf = self._world.shelf
+        shelf.spilled.pop((partition, bucket), None)
+        shelf.progress[partition] = max(bucket, shelf.progress.get(partition, bucket))
+
+    def spill_position(self, partition: int) -> int | None:
+        self._call("spill position", self._world.faults.read_fails)
+        return self._world.shelf.progress.get(partition)
+
+    def claim_lease(self, partition: int, node: str) -> Lease:
+        self._process.touch("claim")
+        world = self._world
+        fails = world.store_is_down() or (world.chaos and world.chance.happens("claim", world.faults.claim_fails))
+        if not fails or world.chance.happens("claim lands", 0.5):
+            lease = world.shelf.claim(partition, node, self._process.wall_ms())
+            world.note(self._process.name, "claim", partition, lease.epoch)
+        if fails:
+            raise StoreUnavailableError("the claim's outcome is unknown")
+        return lease
+
+    def leases(self) -> Sequence[Lease]:
+        self._call("leases", self._world.faults.read_fails)
+        return list(self._world.shelf.leases.values())
+
+    def ping(self) -> None:
+        self._call("ping", self._world.faults.read_fails)
+
+    # how writes end
+
+    def advance(self) -> None:
+        """Let one write get on: a row of it lands, or it is answered, well or not."""
+        world, chance, faults = self._world, self._world.chance, self._world.faults
+        operation = self.operations[chance.whole("operation", 0, len(self.operations) - 1)]
+        if world.store_is_down() or (world.chaos and chance.happens("write fails", faults.write_fails)):
+            self._end(operation, StoreUnavailableError("the write failed"))
+            return
+        if world.chaos and chance.happens("write unknown", faults.write_lands_unknown):
+            world.land_later(operation.owner, operation.rows)
+            self._end(operation, StoreUnavailableError("the write timed out"))
+            return
+        if operation.rows:
+            write = operation.rows.pop(chance.whole("row", 0, len(operation.rows) - 1))
+            world.land(operation.owner, write)
+            if world.chaos and chance.happens("write twice", faults.write_lands_twice):
+                world.land_later(operation.owner, [write])
+        if not operation.rows:
+            self._end(operation, None)
+
+    def _end(self, operation: Operation, error: Exception | None) -> None:
+        self.operations.remove(operation)
+        if operation.done is not None:
+            operation.done(error)
+
+    def die(self) -> None:
+        """Leave what is under way to the network; nobody hears how it ends."""
+        for operation in self.operations:
+            late = [row for row in operation.rows if self._world.chance.happens("late write", 0.5)]
+            self._world.land_later(operation.owner, late)
+        self.operations.clear()

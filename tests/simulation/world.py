@@ -1,0 +1,348 @@
+"""The simulated world: one thread, one clock, one seed. Each step lets one thing happen, good or bad.
+
+Chaos first: processes take turns, the network moves, faults strike. Then everything is healed and the world runs until
+it is quiet, or for as long as that may take. What it leaves behind is judged by the checker.
+"""
+
+from collections import deque
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from compose.checking.history import Answer
+from consumers.rows import MessageRow, Owner
+from consumers.settings import WorkerSettings
+from schemas.lifecycle import Kind
+from schemas.records import NO_ID, Acknowledgement
+from schemas.topics import EVENTS, INBOX
+from tests.simulation.broker import LEADER_SKEW_MS, Handed, Partition, Record, SimProducer, partition_for
+from tests.simulation.chance import Chance
+from tests.simulation.client import CODEC, Client
+from tests.simulation.defences import Defences, shown
+from tests.simulation.faults import Faults, Plan
+from tests.simulation.group import Group, GroupConsumer
+from tests.simulation.process import Process
+from tests.simulation.shelf import RowWrite, Shelf, SpillWrite
+from tests.simulation.worker import SETTINGS, WorkerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+START_MS = 1_800_000_000_000
+USERS = ("alice", "bob", "carol", "dave", "erin")
+_PASSES_MS = (0, 0, 0, 1, 2, 5, 20, 100, 400, 1_500)
+_HEAL_ROUNDS_MAX = 700
+_PAUSES_MS = (500, 3_000, 6_000, 12_000, 40_000)
+
+
+class World:
+    """Everything there is."""
+
+    def __init__(self, seed: int, plan: Plan, faults: Faults, defences: Defences) -> None:
+        self.seed = seed
+        self.plan = plan
+        self.faults = faults
+        self.defences = defences
+        self.chance = Chance(seed)
+        self.now = float(START_MS)
+        self.chaos = True
+        self.depth = 0
+        self.journal: list[tuple[object, ...]] = []
+        self.users = USERS[: plan.clients]
+        self.messages_left = plan.messages
+        self._bodies = 0
+        self.events = [Partition(EVENTS, number) for number in range(plan.partitions)]
+        self.inbox = [Partition(INBOX, number) for number in range(2)]
+        self.producers: list[SimProducer] = []
+        self._orphans: list[deque[Handed]] = []
+        self._late: list[tuple[Owner, RowWrite]] = []
+        self._ghosts: list[tuple[float, GroupConsumer]] = []
+        self.group = Group(self, plan.partitions)
+        self.shelf = Shelf(keeps_larger_stamp=defences.stamp, raises_epoch=defences.fence)
+        self._shown = shown(defences)
+        self._store_down_until = self._kafka_down_until = 0.0
+        self.answers: list[Answer] = []
+        self.clients = [Client(self, name) for name in self.users]
+        self.workers = [WorkerProcess(self, f"w{number}") for number in range(plan.workers)]
+        self.processes: list[Process] = [*self.clients, *self.workers]
+        self.current: Process = self.processes[0]
+        for process in self.processes:
+            process.start()
+
+    # what production's doubles ask of the world
+
+    def note(self, *what: object) -> None:
+        """Put something into the journal, by which two runs are compared and a failure is told."""
+        self.journal.append((int(self.now) - START_MS, *what))
+
+    def shown(self, row: MessageRow) -> MessageRow:
+        """Return what a worker is shown of a row that it reads."""
+        return self._shown(row)
+
+    def make_group_consumer(self, config: dict[str, Any]) -> GroupConsumer:
+        assert isinstance(self.current, WorkerProcess)
+        return self.current.make_consumer(config)
+
+    def make_worker_producer(self, config: dict[str, Any]) -> SimProducer:
+        assert isinstance(self.current, WorkerProcess)
+        return self.current.make_producer(config)
+
+    def next_body(self) -> bytes:
+        self._bodies += 1
+        return f"message {self._bodies}".encode()
+
+    def store_is_down(self) -> bool:
+        return self.now < self._store_down_until
+
+    def kafka_is_down(self) -> bool:
+        return self.now < self._kafka_down_until
+
+    def wait(self, timeout_s: float) -> None:
+        """Let a moment pass for whoever waits."""
+        self.now += timeout_s * 1000
+        self._network()
+
+    def append(self, handed: Handed) -> Record:
+        """Append a record to the log."""
+        log = {EVENTS: self.events, INBOX: self.inbox}.get(handed.topic)
+        if log is None:
+            return Record(handed.topic, 0, 0, int(self.now), handed.key, handed.value)
+        partition = log[partition_for(handed.key, len(log))]
+        record = partition.append(handed.key, handed.value, self.now)
+        if handed.topic == INBOX:
+            self._hear_answer(handed.value)
+        else:
+            self.note("log", partition.number, record.offset(), blake2b(handed.value, digest_size=4).hexdigest())
+        return record
+
+    def _hear_answer(self, value: bytes) -> None:
+        answer = CODEC.decode(value)
+        if isinstance(answer, Acknowledgement) and answer.version and answer.message_id != NO_ID:
+            durable = self.shelf.version((answer.conversation_id, answer.message_id))
+            self.answers.append(Answer(answer.message_id, answer.version, durable))
+
+    def land(self, owner: Owner, write: RowWrite) -> None:
+        """Make a row durable."""
+        self.shelf.land(owner, write)
+        what = write.bucket if isinstance(write, SpillWrite) else write.row.version
+        self.note("store", type(write).__name__, owner.epoch, what)
+
+    def land_later(self, owner: Owner, rows: "Sequence[RowWrite]") -> None:
+        """Leave rows to the network."""
+        self._late += [(owner, row) for row in rows]
+
+    def leave_to_network(self, queue: "deque[Handed]") -> None:
+        """Leave a producer's records to the network: a part of them may still land, in order."""
+        if queue and self.chance.happens("orphan", 0.6):
+            self._orphans.append(queue)
+
+    def leave_after_session(self, member: GroupConsumer) -> None:
+        """Have the group find out that a member is dead."""
+        self._ghosts.append((self.now + SETTINGS.session_timeout_s * 1000, member))
+
+    # chaos
+
+    def run(self) -> None:
+        """Run the chaos, then heal."""
+        for _ in range(self.plan.steps):
+            self.step()
+        self.heal()
+
+    def step(self) -> None:
+        """Let one thing happen."""
+        rng = self.chance.stream("step")
+        self.now += _PASSES_MS[int(rng.random() * len(_PASSES_MS))]
+        self._bury()
+        doing = rng.random()
+        if doing < 0.5:
+            self._turn()
+        elif doing < 0.88:
+            self._network()
+        else:
+            able = [client for client in self.clients if client.alive and not client.busy and not client.frozen]
+            if able:
+                self.chance.pick("person", able).act()
+        self._strike()
+
+    def _bury(self) -> None:
+        due = [member for at, member in self._ghosts if at <= self.now]
+        if due:
+            self._ghosts = [(at, member) for at, member in self._ghosts if at > self.now]
+            for member in due:
+                member.gone()
+
+    def _turn(self) -> None:
+        able = [each for each in self.processes if not each.busy and not each.frozen]
+        if not able:
+            return
+        process = self.chance.pick("turn", able)
+        if process.alive:
+            process.turn()
+        elif self.chance.happens("restart", 0.3):
+            self.note(process.name, "started")
+            process.start()
+
+    def _network(self) -> None:
+        """Let one thing that is under way get on."""
+        ways: list[Any] = []
+        if not self.kafka_is_down():
+            ways += [producer.land for producer in self.producers if producer.queue and not producer.fatal]
+            consumers = [worker.consumer for worker in self.workers if worker.consumer is not None]
+            ways += [consumer.land_commit for consumer in consumers if consumer.commits]
+            if self._orphans:
+                ways.append(self._land_orphan)
+        ways += [worker.store.advance for worker in self.workers if worker.store.operations]
+        if self._late and self.chance.happens("late lands", 0.3):
+            ways.append(self._land_late)
+        if ways:
+            self.chance.pick("network", ways)()
+
+    def _land_orphan(self) -> None:
+        queue = self.chance.pick("orphan", self._orphans)
+        if queue and self.chance.happens("orphan lands", 0.5):
+            self.append(queue.popleft())
+        else:
+            self._orphans.remove(queue)
+
+    def _land_late(self) -> None:
+        number = self.chance.whole("late", 0, len(self._late) - 1)
+        self.land(*self._late.pop(number))
+
+    def stand_still(self, process: Process, what: str) -> None:
+        """Have a process stand still in a call while the others go on."""
+        ms = self.chance.pick("pause", _PAUSES_MS)
+        self.note(process.name, "stands still in", what, ms)
+        before = self.current
+        process.frozen = True
+        self.depth += 1
+        until = self.now + ms
+        if isinstance(process, WorkerProcess) and process.consumer is not None:
+            if ms > SETTINGS.session_timeout_s * 1000:
+                process.consumer.expel(self._deafness())
+        try:
+            for _ in range(self.chance.whole("meanwhile", 5, 60)):
+                self.step()
+        finally:
+            self.now = max(self.now, until)
+            self.depth -= 1
+            process.frozen = False
+            self.current = before
+
+    def _deafness(self) -> float:
+        deaf = self.chance.happens("deaf", self.faults.expelled_without_knowing)
+        return self.chance.pick("deafness", (300, 2_000, 9_000)) if deaf else 0.0
+
+    def _strike(self) -> None:  # noqa: C901, PLR0912 - one line a fault
+        happens, faults, chance = self.chance.happens, self.faults, self.chance
+        if happens("crash", faults.crash):
+            self._crash(chance.pick("crash whom", self.processes))
+        if happens("stop", faults.stop):
+            worker = chance.pick("stop whom", self.workers)
+            if worker.alive and not worker.busy and not worker.frozen:
+                self.note(worker.name, "stops")
+                worker.stop()
+        if happens("rebalance", faults.rebalance):
+            self.group.move()
+        if happens("expel", faults.expel):
+            worker = chance.pick("expel whom", self.workers)
+            if worker.consumer is not None:
+                self.note(worker.name, "expelled")
+                worker.consumer.expel(self._deafness())
+        if happens("fatal", faults.producer_fatal) and self.producers:
+            chance.pick("fatal which", self.producers).fatal = True
+        if happens("leader", faults.leader_change):
+            partition = chance.pick("leader of", self.events)
+            partition.leader_ms = chance.whole("leader ms", -LEADER_SKEW_MS, LEADER_SKEW_MS)
+        if happens("worker clock", faults.worker_clock_jump):
+            chance.pick("clock of", self.workers).wall_off_ms = chance.whole("worker ms", -5_400_000, 5_400_000)
+        if happens("client clock", faults.client_clock_jump):
+            chance.pick("clock of client", self.clients).wall_off_ms = chance.whole("client ms", -86_400_000, 86_400_000)
+        if happens("retention", faults.inbox_retention):
+            inbox = chance.pick("retention of", self.inbox)
+            inbox.low = inbox.end
+        if happens("store outage", faults.store_outage):
+            self._store_down_until = self.now + chance.pick("store down", (2_000, 20_000))
+        if happens("kafka outage", faults.kafka_outage):
+            self._kafka_down_until = self.now + chance.pick("kafka down", (2_000, 20_000))
+        if happens("restored", faults.backup_restored):
+            client = chance.pick("restored whom", self.clients)
+            if not client.busy and not client.frozen:
+                self._crash(client)
+                client.restore()
+                self.note(client.name, "restored from a backup")
+        if not self.defences.flush and happens("sync", 0.05):
+            client = chance.pick("sync whom", self.clients)
+            if not client.busy:
+                client.disk.synced = client.disk.connection.serialize()
+
+    def _crash(self, process: Process) -> None:
+        if process.alive and not process.busy:
+            self.note(process.name, "crashes")
+            process.frozen = False
+            process.die()
+
+    # healing
+
+    def heal(self) -> None:
+        """End all faults and run until nothing is left to be done, or for as long as that may take."""
+        self.chaos = False
+        self.now += 1
+        self._store_down_until = self._kafka_down_until = 0.0
+        for process in self.processes:
+            process.wall_off_ms = 0.0
+        for number in range(_HEAL_ROUNDS_MAX):
+            self._round()
+            if number % 4 == 3 and self.is_quiet():
+                return
+
+    def _round(self) -> None:
+        for process in self.processes:
+            if not process.alive:
+                process.start()
+            elif isinstance(process, Client):
+                process.both()
+            else:
+                process.turn()
+        moved = self._settle_network()
+        self.now += 60 if moved else 1_000 if not self.producers_wait() else 60
+        self._bury()
+
+    def producers_wait(self) -> bool:
+        """Say whether something is still under way."""
+        return any(producer.queue for producer in self.producers)
+
+    def _settle_network(self) -> bool:
+        """Let all that is under way arrive; say whether something did."""
+        moved = False
+        for _ in range(200):
+            before = len(self.journal)
+            self._network()
+            if self._late and not moved:
+                self._land_late()
+            if len(self.journal) == before and not self._is_under_way():
+                break
+            moved = True
+        return moved
+
+    def _is_under_way(self) -> bool:
+        return (
+            any(producer.queue and not producer.fatal for producer in self.producers)
+            or any(worker.store.operations for worker in self.workers)
+            or bool(self._orphans)
+            or bool(self._late)
+        )
+
+    def is_quiet(self) -> bool:
+        """Say whether every message has ended and nothing is under way."""
+        return (
+            not self._is_under_way()
+            and all(client.alive and client.is_quiet() for client in self.clients)
+            and all(worker.alive and worker.is_quiet() for worker in self.workers)
+            and not any(self.shelf.spilled.values())
+        )
+
+    def digest(self) -> str:
+        """Return what tells this run from another."""
+        return blake2b(repr(self.journal).encode(), digest_size=16).hexdigest()
+
+
+__all__ = ["World", "WorkerSettings", "Kind"]
