@@ -25,7 +25,8 @@ log = logging.getLogger(__name__)
 
 BATCH_ROWS = 500
 _WAIT_S = 0.2
-_METADATA_WAIT_S = 5.0
+_METADATA_WAIT_S = 1.0
+"""Short, because a client that is closed waits for it; the connection goes on being made meanwhile."""
 _FOREIGN_OFFSETS_MAX = 5_000
 """Other users' records in the partition after which the position is stored all the same."""
 

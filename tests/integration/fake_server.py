@@ -25,7 +25,7 @@ from schemas.topics import CONSUMER, EVENTS, INBOX, PRODUCER
 class FakeServer:
     """Answers until it is closed; `pause` and `resume` stop it between records."""
 
-    def __init__(self, bootstrap_servers: str, *, log_shift_ms: int = 0, answers_each: int = 1) -> None:
+    def __init__(self, bootstrap_servers: str, *, answers_each: int = 1, from_end: bool = False) -> None:
         self.rows: dict[bytes, MessageRow] = {}
         self.conversations: dict[str, ConversationRow] = {}
         self.events: list[Event] = []
@@ -33,17 +33,19 @@ class FakeServer:
         self.sequences: set[tuple[bytes, str, int]] = set()
         self.reuses: set[tuple[bytes, str, int]] = set()
         self.changed = threading.Condition()
-        self.log_shift_ms = log_shift_ms
         self.answers_each = answers_each
         self._bootstrap = bootstrap_servers
         self._codec = Codec()
         self._going = threading.Event()
         self._going.set()
         self._paused = threading.Event()
+        self._started = threading.Event()
+        self._from_end = from_end
         self._stop = threading.Event()
         self._producer = Producer({**PRODUCER, "bootstrap.servers": bootstrap_servers, "linger.ms": 0})
         self._thread = threading.Thread(target=self._run, name="fake-server")
         self._thread.start()
+        self._started.wait(20)
 
     def pause(self) -> None:
         self._going.clear()
@@ -84,7 +86,12 @@ class FakeServer:
             {**CONSUMER, "bootstrap.servers": self._bootstrap, "group.id": "fake", "fetch.wait.max.ms": 10}
         )
         partitions = len(consumer.list_topics(EVENTS, timeout=10).topics[EVENTS].partitions)
-        consumer.assign([TopicPartition(EVENTS, number, 0) for number in range(partitions)])
+        places = [TopicPartition(EVENTS, number, 0) for number in range(partitions)]
+        if self._from_end:
+            for place in places:
+                place.offset = consumer.get_watermark_offsets(place, timeout=10)[1]
+        consumer.assign(places)
+        self._started.set()
         try:
             while not self._stop.is_set():
                 if not self._going.is_set():
@@ -111,7 +118,7 @@ class FakeServer:
         self.seen[event.kind] += 1
         if event.kind == Kind.HELLO:
             return
-        appended_at = message.timestamp()[1] + self.log_shift_ms
+        appended_at = message.timestamp()[1]
         at = At(1, message.partition(), message.offset(), appended_at)
         conversation = self.conversations.get(event.conversation_id) or ConversationRow(event.conversation_id)
         if event.kind in CONVERSATION_KINDS:

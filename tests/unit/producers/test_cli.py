@@ -1,0 +1,181 @@
+"""The client's commands, without Kafka."""
+
+# ruff: noqa: D102 - what stands in for the real thing is named after it
+
+import json
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from producers import Client, InvalidMessageError
+from producers.checks import Limits
+from producers.cli import register
+from producers.cli.lines import BadLine, GoodLine, read
+from producers.cli.load import Load, messages
+from producers.cli.ports import UsageError, harmless
+from producers.errors import UnknownMessageError
+
+
+class Factory:
+    """A deployment whose Kafka cannot be reached."""
+
+    user = "alice"
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def outbox_path(self, user):
+        return self.folder / user
+
+    def open_client(self, user, *, outbox=None, offline=False):
+        path = outbox or self.outbox_path(user)
+        return Client(user, outbox=path, bootstrap_servers="127.0.0.1:1", offline=offline).open()
+
+    def show(self, rows, columns, form):
+        for row in rows:
+            assert set(columns) <= set(row)
+            sys.stdout.write(json.dumps(row) + "\n")
+
+
+@pytest.fixture
+def run(tmp_path):
+    app = typer.Typer()
+    app.callback()(lambda: None)
+    register(app)
+    factory = Factory(tmp_path)
+
+    def invoked(*arguments, stdin=None):
+        return CliRunner().invoke(app, [str(one) for one in arguments], obj=factory, input=stdin)
+
+    invoked.factory = factory
+    return invoked
+
+
+def rows(result):
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_a_text_stays_in_the_outbox_where_kafka_is_away(run):
+    result = run("send", "hi", "--to", "bob", "--timeout", 0.1)
+    assert result.exit_code == 5
+    (row,) = rows(result)
+    assert (row["state"], row["to"], row["conversation"]) == ("pending", ["bob"], "direct:alice+bob")
+    assert "1 events stay in the outbox" in result.stderr
+    (listed,) = rows(run("outbox", "list"))
+    assert listed["message_id"] == row["message_id"]
+
+
+def test_waiting_for_a_state_that_does_not_come(run):
+    result = run("send", "hi", "--to", "bob", "--wait", "sent", "--timeout", 0.1)
+    assert result.exit_code == 5
+    assert "Kafka was not reached" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["send"], ["send", "hi"], ["send", "hi", "--to", "bob", "--count", 3], ["send", "--file", "/no/such"]]
+)
+def test_wrong_usage(run, arguments):
+    error = run(*arguments).exception
+    assert isinstance(error, UsageError)
+    assert error.exit_code == 2
+    assert error.hint
+
+
+def test_a_refused_text_writes_nothing(run):
+    assert isinstance(run("send", "hi", "--to", "alice").exception, InvalidMessageError)
+    assert rows(run("outbox", "list")) == []
+
+
+FILE = (
+    b'{"to": "bob", "body": "one"}\n'
+    b"\n"
+    b"no json\n"
+    b'{"to": ["bob", "carol"], "conversation": "c", "body": "two", "expires_in_s": 60}\n'
+    b'{"to": "bob", "boddy": "typo"}\n'
+    b'{"to": "bob"}\n'
+    b'{"to": "bob", "body": "x", "expires_at": "2030-01-01T00:00:00"}\n'
+    b'{"to": "bob", "body": "\\ud800"}\n'
+    b'{"to": "bob", "body": 7}\n'
+    b"[1]\n"
+    b'{"to": "\x1b[2J", "body": "x"}\n'
+    b"\xff\xfe\n"
+    b'{"to": "bob", "body": "three", "expires_at": "2030-01-01T00:00:00+02:00"}\n'
+)
+
+
+def test_good_lines_of_a_file_are_sent_and_bad_ones_named(run, tmp_path):
+    (tmp_path / "file").write_bytes(FILE)
+    result = run("send", "--file", tmp_path / "file", "--timeout", 0)
+    assert [row["to"] for row in rows(result)] == [["bob"], ["bob", "carol"], ["bob"]]
+    told = result.stderr.splitlines()
+    assert [line.removeprefix(f"{tmp_path}/file:").split(":")[0] for line in told[:9]] == [*"356789", "10", "11", "12"]
+    assert "boddy" in told[1]
+    assert "'body' is missing" in told[2]
+    assert "\x1b" not in result.stderr
+    assert result.exit_code in {1, 4, 5}
+
+
+def test_strict_sends_nothing_where_a_line_is_bad(run, tmp_path):
+    (tmp_path / "file").write_bytes(FILE)
+    result = run("send", "--file", tmp_path / "file", "--strict")
+    assert isinstance(result.exception, UsageError)
+    assert rows(run("outbox", "list")) == []
+
+
+def test_standard_input(run):
+    result = run("send", "--file", "-", "--timeout", 0, stdin=b'{"to": "bob", "body": "piped"}\n')
+    assert len(rows(result)) == 1
+
+
+def test_a_line_is_checked_like_any_message():
+    good, bad = read([b'{"to": "bob", "body": "x"}', b'{"to": "", "body": "x"}'], "alice", Limits())
+    assert isinstance(good, GoodLine)
+    assert good.checked.conversation_id == "direct:alice+bob"
+    assert bad == BadLine(2, "the recipient is empty")
+
+
+def test_test_load(run):
+    result = run("send", "--count", 25, "--conversations", 4, "--recipients", 2, "--size", 10, "--timeout", 0)
+    sent = rows(result)
+    assert len(sent) == 25
+    assert len({row["conversation"] for row in sent}) == 4
+    assert all(len(row["to"]) == 2 for row in sent)
+
+
+def test_test_load_is_numbered_and_sized():
+    load = Load(count=5, rate=0, size=8, conversations=2, recipients=1, to=("bob",), prefix="p-")
+    made = list(messages(load))
+    assert [message.body for message in made] == ["0 xxxxxx", "1 xxxxxx", "2 xxxxxx", "3 xxxxxx", "4 xxxxxx"]
+    assert [message.conversation for message in made[:3]] == [
+        "p-conversation-0",
+        "p-conversation-1",
+        "p-conversation-0",
+    ]
+
+
+def test_cancelling_and_retrying(run):
+    message_id = rows(run("send", "hi", "--to", "bob", "--timeout", 0))[0]["message_id"]
+    assert "0 events are due" in run("outbox", "retry", message_id).stderr
+    assert rows(run("outbox", "cancel", message_id))[0]["state"] == "failed(cancelled)"
+    assert rows(run("outbox", "list", "--pending")) == []
+    for command in ("cancel", "retry"):
+        error = run("outbox", command, "01a2284b-82e1-763e-96b0-71690944b91d").exception
+        assert isinstance(error, UnknownMessageError)
+        assert error.exit_code == 3
+    assert isinstance(run("outbox", "cancel", "rubbish").exception, UnknownMessageError)
+
+
+def test_receiving_and_watching_nothing_end(run):
+    assert run("receive", "--as", "bob", "--timeout", 0).exit_code == 0
+    assert run("watch", "--timeout", 0.01).exit_code == 0
+
+
+def test_no_user(run):
+    run.factory.user = ""
+    assert isinstance(run("receive").exception, UsageError)
+
+
+def test_foreign_text_is_harmless():
+    assert harmless("a\x1b[2Jb\u202ec\n") == "a\\x1b[2Jb\\u202ec\\n"

@@ -1,0 +1,207 @@
+"""Where the listener starts, what it passes over, and what it keeps when the outbox cannot take it."""
+
+# ruff: noqa: D101, D102 - what stands in for the real thing is named after it
+
+from dataclasses import dataclass, field
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from producers import listener as module
+from producers.errors import DeniedError, OutboxFullError
+from producers.health import HealthBoard
+from producers.settings import ClientSettings
+from schemas.lifecycle import State
+from schemas.topics import INBOX
+from tests.unit.producers.world import PLACE
+
+
+@dataclass
+class Record:
+    of: int
+    data: bytes = b""
+    user: bytes = b"alice"
+    failure: KafkaError | None = None
+
+    def error(self):
+        return self.failure
+
+    def key(self):
+        return self.user
+
+    def value(self):
+        return self.data
+
+    def offset(self):
+        return self.of
+
+
+@dataclass
+class Log:
+    """One partition, and what is wrong with it."""
+
+    records: list[Record] = field(default_factory=list)
+    low: int = 0
+    high: int = 100
+    partition_count: int = 1
+    assigned: list[int] = field(default_factory=list)
+    raises: KafkaException | None = None
+    closed: int = 0
+
+    def partitions(self, topic, timeout_s):
+        if self.raises:
+            raise self.raises
+        return self.partition_count
+
+    def watermarks(self, topic, partition, timeout_s):
+        return self.low, self.high
+
+    def assign(self, topic, partition, offset):
+        assert (topic, partition) == PLACE
+        self.assigned.append(offset)
+
+    def read(self, most, timeout_s):
+        found, self.records = self.records, []
+        return found
+
+    def close(self):
+        self.closed += 1
+
+
+@pytest.fixture
+def log():
+    return Log()
+
+
+@pytest.fixture
+def make(world, log):
+    def made(**settings):
+        return module.Listener(
+            module.Parts(
+                arrivals=world.arrivals,
+                user="alice",
+                codec=world.codec,
+                settings=ClientSettings(**settings),
+                health=world.health,
+                make_consumer=lambda _: log,
+            )
+        )
+
+    return made
+
+
+def sent(world):
+    (written,) = world.send()
+    world.run(world.pump())
+    return written, world.event(written)
+
+
+def test_a_new_outbox_starts_at_the_beginning_or_at_the_end(make, log):
+    log.low = 7
+    make().turn()
+    make(inbox_from_start=False).turn()
+    assert log.assigned == [7, 100]
+
+
+def test_it_goes_on_where_it_was(world, make, log):
+    world.apply(next_offset=42)
+    make().turn()
+    assert log.assigned == [42]
+    assert world.health.read().gaps == 0
+
+
+@pytest.mark.parametrize(("known", "low", "high"), [(5, 10, 100), (50, 0, 20)])
+def test_a_position_that_the_log_does_not_hold(world, make, log, caplog, known, low, high):
+    written, event = sent(world)
+    world.apply(world.answer(event), next_offset=known)
+    log.low, log.high = low, high
+    make().turn()
+    assert log.assigned == [low]
+    assert world.health.read().gaps == 1
+    assert f"no longer holds offset {known}, going on at {low}; 1 own messages" in caplog.text
+    assert world.state(written) == State.SENT
+    assert len(world.queued()) == 1
+
+
+def test_records_that_vanish_while_reading_are_noticed(world, make, log):
+    listener = make()
+    listener.turn()
+    log.records = [Record(0), Record(5)]
+    listener.turn()
+    assert world.health.read().gaps == 1
+    log.records = [Record(6, failure=KafkaError(KafkaError._AUTO_OFFSET_RESET))]
+    log.low = 50
+    listener.turn()
+    listener.turn()
+    assert log.assigned == [0, 50]
+
+
+def test_other_users_and_rubbish(world, make, log):
+    _, event = sent(world)
+    mine = world.codec.encode(world.answer(event))
+    strangers = world.codec.encode(world.answer(event, user="bob"))
+    log.records = [
+        Record(0, mine, b"bob"),
+        Record(1, b"rubbish"),
+        Record(2, strangers),
+        Record(3, mine),
+        Record(4, b""),
+    ]
+    listener = make()
+    listener.turn()
+    health = world.health.read()
+    assert health.undecodable == 3
+    assert world.arrivals.position(PLACE) == 5
+    assert [tick.state for tick in world.views.ticks_after(0)] == ["sent"]
+
+
+def test_a_full_disk_forgets_nothing_that_was_read(world, make, log, monkeypatch):
+    written, event = sent(world)
+    listener = make()
+    listener.turn()
+    log.records = [Record(0, world.codec.encode(world.answer(event)))]
+    whole = world.arrivals.apply
+    monkeypatch.setattr(world.arrivals, "apply", _full)
+    for _ in range(2):
+        with pytest.raises(OutboxFullError):
+            listener.turn()
+    monkeypatch.setattr(world.arrivals, "apply", whole)
+    listener.turn()
+    assert world.state(written) == State.SENT
+
+
+def _full(*_):
+    raise OutboxFullError("full")
+
+
+def test_errors_that_pass_and_errors_that_do_not(world, make, log):  # case K2
+    listener = make()
+    log.raises = KafkaException(KafkaError(KafkaError._TRANSPORT))
+    assert listener.turn() is False
+    assert world.health.read().error is None
+    log.raises = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    assert listener.turn() is False
+    assert isinstance(world.health.read().error, DeniedError)
+    log.raises = None
+    assert listener.turn() is True
+    log.records = [Record(0, failure=KafkaError(KafkaError._FATAL, "gone", True))]
+    listener.turn()
+    listener.turn()
+    assert log.closed == 1
+    assert log.assigned == [0, 0]
+
+
+def test_a_topic_that_is_not_there_yet(make, log):
+    log.partition_count = 0
+    listener = make()
+    assert listener.turn() is False
+    log.partition_count = 1
+    assert listener.turn() is True
+    assert PLACE.topic == INBOX
+
+
+def test_health_forgets_an_error_once_kafka_answers():
+    board = HealthBoard()
+    board.fail(DeniedError("no"))
+    board.set(reachable=True)
+    assert board.read().error is None
