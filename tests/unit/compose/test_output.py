@@ -1,0 +1,43 @@
+"""Rows are printed as asked, and what others wrote has no effect on a terminal."""
+
+import json
+
+import pytest
+
+from compose.output import harmless, show
+
+ROWS = [{"id": 1, "text": "hi [bold]\x1b[31m", "who": ("a", "b")}, {"id": 2, "text": "ü", "who": ()}]
+
+
+def test_json_lines_hold_every_column(capsys: pytest.CaptureFixture[str]) -> None:
+    show(ROWS, ("id",), "jsonl")
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [
+        {"id": 1, "text": "hi [bold]\x1b[31m", "who": ["a", "b"]},
+        {"id": 2, "text": "ü", "who": []},
+    ]
+
+
+def test_json_is_one_list(capsys: pytest.CaptureFixture[str]) -> None:
+    show(ROWS, ("id",), "json")
+    assert len(json.loads(capsys.readouterr().out)) == 2
+
+
+def test_where_standard_output_is_no_terminal_lines_are_json(capsys: pytest.CaptureFixture[str]) -> None:
+    show(ROWS[1:], ("id",), None)
+    assert json.loads(capsys.readouterr().out)["id"] == 2
+
+
+def test_a_table_shows_markup_and_escapes_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    show(ROWS, ("id", "text", "who"), "table")
+    shown = capsys.readouterr().out
+    assert "hi [bold]\\x1b[31m" in shown
+    assert "\x1b" not in shown
+    assert "a, b" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("plain ü 🎂", "plain ü 🎂"), ("a\nb", "a\\nb"), ("\x9b1m", "\\x9b1m"), ("\u202eabc", "\\u202eabc")],
+)
+def test_control_and_formatting_characters_are_escaped(text: str, shown: str) -> None:
+    assert harmless(text) == shown
