@@ -25,6 +25,11 @@ APPEAR_WAIT_S: Final = 15.0
 POLL_S: Final = 0.1
 
 
+def _admin_client(kafka: Mapping[str, Setting]) -> Any:  # noqa: ANN401 - the client's own types say less than it does
+    """Return a client that leaves it to the errors that we raise to say what is wrong."""
+    return AdminClient({**admin_config(kafka), "log_level": 0})
+
+
 class FoundTopic(NamedTuple):
     """A topic as the brokers tell it."""
 
@@ -43,7 +48,7 @@ class Topics:
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._admin: Any = AdminClient(admin_config(kafka))
+        self._admin = _admin_client(kafka)
         self._settings = settings
         self._sleep = sleep
         self._monotonic = monotonic
@@ -124,7 +129,7 @@ class Topics:
         return Step(StepKind.CHANGE, f"topic {name}", what)
 
 
-def found_topics(admin: Any) -> Mapping[str, FoundTopic]:  # noqa: ANN401 - the client's own types say less than it does
+def found_topics(admin: Any) -> Mapping[str, FoundTopic]:  # noqa: ANN401
     """Return the topics that are there. Raises KafkaUnavailableError, KafkaRefusedError."""
     try:
         listed = admin.list_topics(timeout=TIMEOUT_S).topics
@@ -143,7 +148,7 @@ class TopicRecording:
     def __init__(
         self, kafka: Mapping[str, Setting], tables: Target, open_store: Callable[[], Store], identity: str
     ) -> None:
-        self._admin: Any = AdminClient(admin_config(kafka))
+        self._admin = _admin_client(kafka)
         self._tables = tables
         self._open_store = open_store
         self._identity = identity
