@@ -18,6 +18,9 @@ DEAD_LETTER_REASONS = frozenset(
 """Why a refused event, or a conflict, is kept for people to look at; ID_AHEAD and NOT_DUE pass by themselves."""
 
 _SEND = Kind.SEND.value
+_APPLIED = Outcome.APPLIED.value
+_new = tuple.__new__
+"""Makes a named tuple in half the time that its own constructor takes; for what is made for every event."""
 _DUPLICATE = Outcome.DUPLICATE.value
 
 
@@ -31,43 +34,49 @@ def answer(event: Event, folded: Folded, at: At) -> Acknowledgement:
         state, version, seq = row.state, row.version, row.seq
         if folded.outcome == _DUPLICATE and event.kind == _SEND:
             reason = REASON_OF_FAILURE.get(state, reason)
-    return Acknowledgement(
-        event.actor,
-        event.install,
-        event.event_id,
-        event.kind,
-        event.actor,
-        event.conversation_id,
-        event.message_id,
-        folded.outcome,
-        reason,
-        state,
-        version,
-        seq,
-        at.appended_at,
-        at.partition,
-        at.offset,
+    return _new(
+        Acknowledgement,
+        (
+            event.actor,
+            event.install,
+            event.event_id,
+            event.kind,
+            event.actor,
+            event.conversation_id,
+            event.message_id,
+            folded.outcome,
+            reason,
+            state,
+            version,
+            seq,
+            at.appended_at,
+            at.partition,
+            at.offset,
+        ),
     )
 
 
 def tick(event: Event, row: MessageRow, at: At) -> Acknowledgement:
     """Return what a message's sender is told when an event moved the message."""
-    return Acknowledgement(
-        row.sender,
-        row.install,
-        event.event_id,
-        event.kind,
-        event.actor,
-        row.conversation_id,
-        row.message_id,
-        Outcome.APPLIED,
-        Reason.NONE,
-        row.state,
-        row.version,
-        row.seq,
-        at.appended_at,
-        at.partition,
-        at.offset,
+    return _new(
+        Acknowledgement,
+        (
+            row.sender,
+            row.install,
+            event.event_id,
+            event.kind,
+            event.actor,
+            row.conversation_id,
+            row.message_id,
+            _APPLIED,
+            "",
+            row.state,
+            row.version,
+            row.seq,
+            at.appended_at,
+            at.partition,
+            at.offset,
+        ),
     )
 
 

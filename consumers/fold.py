@@ -28,6 +28,16 @@ from schemas.lifecycle import (
 )
 from schemas.records import Event
 
+_new = tuple.__new__
+"""Makes a named tuple in half the time that its own constructor takes; for what is made for every event."""
+_APPLIED = Outcome.APPLIED.value
+_NONE = Reason.NONE.value
+_EXPIRE = Kind.EXPIRE.value
+_CANCEL = Kind.CANCEL.value
+_BLOCKED_STATE = State.BLOCKED.value
+_SENT = (State.SENT,)
+_FIRST_SEND = TABLE[State.PENDING][Kind.SEND]
+
 _ID_AHEAD, _REJECTED, _EXPIRED, _BLOCKED = GUARDS.values()
 
 
@@ -67,7 +77,7 @@ def digest_of(event: Event) -> bytes:
     User ids hold no control characters, so NUL keeps the parts apart.
     """
     head = "\0".join((event.actor, *event.recipients, "", event.content_type, ""))
-    return blake2b(head.encode() + event.body, digest_size=16, usedforsecurity=False).digest()
+    return blake2b(head.encode() + event.body, digest_size=16).digest()
 
 
 def stamp_after(appended_at: int, stamp: int) -> int:
@@ -84,12 +94,12 @@ def fold(event: Event, row: MessageRow | None, conversation: ConversationRow, at
     kind = event.kind
     if kind in RECEIPTS:
         return _receipt(event, row, at)
-    if kind == Kind.EXPIRE:
+    if kind == _EXPIRE:
         return _expire(row, at)
     if (row is None or (at.generation, at.offset) <= row.applied) and is_ahead(event.message_id, at, policy):
         # Where the row is ahead, this was refused the first time: another copy, later in the log, made it.
         return _unchanged(_ID_AHEAD, row)
-    if kind == Kind.CANCEL:
+    if kind == _CANCEL:
         return _cancel(event, row, at, policy)
     return _first_send(event, conversation, at, policy) if row is None else _send_again(event, row)
 
@@ -106,37 +116,43 @@ def _receipt(event: Event, row: MessageRow | None, at: At) -> Folded:
     except ValueError:
         return Folded(Outcome.REFUSED, Reason.NOT_A_RECIPIENT, row, None)
     rule = TABLE[row.receipts[index]][event.kind]
-    if rule.outcome != Outcome.APPLIED:
+    if rule.outcome != _APPLIED:
         return _unchanged(rule, row)
     if (at.generation, at.offset) <= row.applied:
         # The row is ahead and this receipt did not move it, so it stood before its SEND and was refused then too.
         return Folded(Outcome.REFUSED, Reason.UNKNOWN_MESSAGE, row, None)
-    receipts = (*row.receipts[:index], rule.after, *row.receipts[index + 1 :])
+    if len(row.receipts) == 1:
+        receipts: tuple[str, ...] = (rule.after,)
+    else:
+        receipts = (*row.receipts[:index], rule.after, *row.receipts[index + 1 :])
     return _moved(row, receipts, rule.after, event.actor, at)
 
 
 def _moved(row: MessageRow, receipts: tuple[str, ...], to: str, actor: str, at: At) -> Folded:
     """Return an accepted transition: version + 1, the next stamp, the lowest state of the recipients."""
     version = row.version + 1
-    moved = MessageRow(
-        row.conversation_id,
-        row.message_id,
-        lowest(receipts),
-        row.sender,
-        row.recipients,
-        receipts,
-        row.digest,
-        row.install,
-        row.seq,
-        row.partition,
-        row.sent_at,
-        row.deliver_by,
-        version,
-        (at.generation, at.offset),
-        stamp_after(at.appended_at, row.stamp),
+    moved = _new(
+        MessageRow,
+        (
+            row.conversation_id,
+            row.message_id,
+            lowest(receipts),
+            row.sender,
+            row.recipients,
+            receipts,
+            row.digest,
+            row.install,
+            row.seq,
+            row.partition,
+            row.sent_at,
+            row.deliver_by,
+            version,
+            (at.generation, at.offset),
+            stamp_after(at.appended_at, row.stamp),
+        ),
     )
-    transition = Transition(version, to, actor, at.appended_at, at.offset)
-    return Folded(Outcome.APPLIED, Reason.NONE, moved, transition)
+    transition = _new(Transition, (version, to, actor, at.appended_at, at.offset))
+    return _new(Folded, (_APPLIED, _NONE, moved, transition))
 
 
 def _first_send(event: Event, conversation: ConversationRow, at: At, policy: Policy) -> Folded:
@@ -147,7 +163,7 @@ def _first_send(event: Event, conversation: ConversationRow, at: At, policy: Pol
         rule, receipts = _EXPIRED, (State.EXPIRED,) * len(event.recipients)
     else:
         receipts = _receipts_at_start(event, conversation, (at.generation, at.offset))
-        rule = _BLOCKED if lowest(receipts) == State.BLOCKED else TABLE[State.PENDING][Kind.SEND]
+        rule = _BLOCKED if lowest(receipts) == _BLOCKED_STATE else _FIRST_SEND
     row = _first_row(event, rule.after, receipts, digest_of(event), at, policy)
     return Folded(rule.outcome, rule.reason, row, Transition(1, rule.after, event.actor, at.appended_at, at.offset))
 
@@ -188,7 +204,7 @@ def breaks_limit(event: Event, policy: Policy) -> bool:
 def _receipts_at_start(event: Event, conversation: ConversationRow, position: Position) -> tuple[str, ...]:
     """Return the recipients' first states: BLOCKED for those who, as of `position`, block the sender."""
     if not conversation.blocks:
-        return (State.SENT,) * len(event.recipients)
+        return _SENT * len(event.recipients)
     blockers = blockers_as_of(conversation.blocks, event.actor, position)
     return tuple(State.BLOCKED if user in blockers else State.SENT for user in event.recipients)
 

@@ -11,9 +11,9 @@ from consumers.cache import Conversation, ConversationCache, MessageCache
 from consumers.fold import Folded, Policy, fold, fold_block, fold_membership
 from consumers.pending import PendingDeliveries
 from consumers.redelivery import Schedule, deliveries_of
-from consumers.rows import At, ConversationRow, ConversationWrite, MessageRow, Owner
+from consumers.rows import At, ConversationRow, ConversationWrite, MessageRow, MessageWrite, Owner
 from consumers.stores.contract import Content, MessageKey, Rows
-from consumers.work import RowWork, Work
+from consumers.work import Work
 from schemas.lifecycle import CONVERSATION_KINDS, Kind, Outcome, Reason, State
 from schemas.partitioner import partition_of
 from schemas.records import Event
@@ -87,7 +87,7 @@ class Folding:
         self.pending = pending
         self._settings = settings
         self._takeover = takeover
-        self._dirty: dict[MessageKey, tuple[int, RowWork]] = {}
+        self._dirty: dict[MessageKey, tuple[int, MessageWrite]] = {}
         self._dirty_conversations: dict[str, int] = {}
 
     def load(self, cold: Rows) -> None:
@@ -146,7 +146,7 @@ class Folding:
                 self.messages.add(key, row)
                 # What broke a limit is not kept: it may be as large as a record can be.
                 body = b"" if row.state == _REJECTED else event.body
-                made = RowWork(row, (folded.transition,), body, event.content_type, event.expires_at)
+                made = MessageWrite(row, (folded.transition,), body, event.content_type, event.expires_at)
                 self._write(key, made, work)
             if conversation is not None and folded.outcome in _SAME_MESSAGE:
                 folded = self._first_copy(event, folded, conversation, at, work)
@@ -201,10 +201,12 @@ class Folding:
                 self.messages.rows[key] = row
                 held = self._dirty.get(key)
                 if held is None:
-                    moved = RowWork(row, (transition,), None, "", 0)
+                    moved = MessageWrite(row, (transition,), None, "", 0)
                 else:
                     old = held[1]
-                    moved = RowWork(row, (*old.transitions, transition), old.body, old.content_type, old.expires_at)
+                    moved = MessageWrite(
+                        row, (*old.transitions, transition), old.body, old.content_type, old.expires_at
+                    )
                 self._write(key, moved, work)
                 if row.state != before.state:
                     work.acknowledgements.append(tick(event, row, at))
@@ -227,9 +229,9 @@ class Folding:
         work.tally.count(folded.outcome, folded.reason)
         work.acknowledgements.append(answer_about_conversation(event, folded, at))
 
-    def _write(self, key: MessageKey, row_work: RowWork, work: Work) -> None:
-        work.messages[key] = row_work
-        self._dirty[key] = (work.number, row_work)
+    def _write(self, key: MessageKey, write: MessageWrite, work: Work) -> None:
+        work.messages[key] = write
+        self._dirty[key] = (work.number, write)
 
     def _write_conversation(self, conversation: Conversation, row: ConversationRow, work: Work) -> None:
         conversation.row = row

@@ -24,6 +24,7 @@ TEXTS_MAX = 200_000
 _OF_MESSAGE = frozenset(kind.value for kind in MESSAGE_KINDS)
 _OF_CONVERSATION = frozenset(kind.value for kind in CONVERSATION_KINDS)
 _SEND = Kind.SEND.value
+_new = tuple.__new__
 _EXPIRE = Kind.EXPIRE.value
 
 
@@ -61,7 +62,7 @@ class Intake:
     def admit(self, offset: int, appended_at: int, key: bytes | None, value: bytes | None) -> Entry:
         """Return the entry of a record: with its event, or with the reason why it has none."""
         try:
-            return Entry(offset, appended_at, self._event(key, value))
+            return _new(Entry, (offset, appended_at, self._event(key, value), "", ""))
         except UndecodableError as error:
             return Entry(offset, appended_at, None, Reason.UNDECODABLE, error.message)
         except InvalidIdError as error:
@@ -111,20 +112,7 @@ class Intake:
                 raise _RefusedError(Reason.INVALID, "a recipient is named twice")
         if event.delivery_timeout_s < 0:
             raise _RefusedError(Reason.INVALID, "the delivery timeout is negative")
-        return Event(
-            event.kind,
-            event.event_id,
-            conversation_id,
-            event.message_id,
-            actor,
-            event.install,
-            event.seq,
-            recipients,
-            event.body,
-            event.content_type,
-            event.expires_at,
-            event.delivery_timeout_s,
-        )
+        return _new(Event, (*event[:2], conversation_id, event.message_id, actor, *event[5:7], recipients, *event[8:]))
 
     def _user(self, text: str, what: str) -> str:
         known = self._users.get(text)

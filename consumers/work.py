@@ -7,7 +7,7 @@ owner that the batch is finished.
 from typing import TYPE_CHECKING, NamedTuple
 
 from consumers.low_water import Span
-from consumers.rows import ConversationWrite, MessageRow, MessageWrite, Transition
+from consumers.rows import ConversationWrite, MessageWrite
 from consumers.stores.contract import MessageKey
 from schemas.lifecycle import Outcome
 
@@ -28,19 +28,6 @@ class Refusal(NamedTuple):
     offset: int
     reason: str
     detail: str
-
-
-class RowWork(NamedTuple):
-    """One row's changes that are not durable yet, as the next write of it carries them.
-
-    Each write tells all that is not known to be durable, so it stands alone if the one before it never lands.
-    """
-
-    row: MessageRow
-    transitions: tuple[Transition, ...]
-    body: bytes | None
-    content_type: str
-    expires_at: int
 
 
 class Tally:
@@ -100,7 +87,8 @@ class Work:
         self.number = number
         self.span = span
         self.now_ms = now_ms
-        self.messages: dict[MessageKey, RowWork] = {}
+        self.messages: dict[MessageKey, MessageWrite] = {}
+        """Each tells all of its row that is not known to be durable: it stands alone if the one before never lands."""
         self.conversations: dict[str, ConversationWrite] = {}
         self.acknowledgements: list[Acknowledgement] = []
         self.deliveries: list[Delivery] = []
@@ -113,7 +101,7 @@ class Work:
 
     def message_writes(self) -> list[MessageWrite]:
         """Return the rows to write: one write a row, however many events moved it."""
-        return [MessageWrite(*row_work) for row_work in self.messages.values()]
+        return list(self.messages.values())
 
     def conversation_writes(self) -> list[ConversationWrite]:
         """Return the conversations to write."""

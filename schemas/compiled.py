@@ -89,6 +89,9 @@ def number(value: int) -> bytes:
     if not _LONG_MIN <= value <= _LONG_MAX:
         raise ValueError(f"{value} is no 64-bit number")
     rest = value << 1 ^ value >> 63
+    if 1 << 35 <= rest < 1 << 42:  # the times of this century, in every record
+        low = (rest & 0x7F | 0x80, rest >> 7 & 0x7F | 0x80, rest >> 14 & 0x7F | 0x80)
+        return bytes((*low, rest >> 21 & 0x7F | 0x80, rest >> 28 & 0x7F | 0x80, rest >> 35))
     encoded = bytearray()
     while rest > 0x7F:
         encoded.append(rest & 0x7F | 0x80)
