@@ -46,7 +46,11 @@ class Window:
         )
 
     def handed(self, rows: Sequence[Row]) -> int:
-        """Note rows that are given to Kafka; return how many of them are copies."""
+        """Note rows that are given to Kafka; return how many of them are copies.
+
+        One may be out already: answered before its report came, and made due again because the inbox lost records.
+        """
+        self._forget(row.position for row in rows)
         self.flying.update((row.position, row.size) for row in rows)
         self._flying_bytes += sum(row.size for row in rows)
         return sum(row.attempts > 0 for row in rows)
@@ -64,6 +68,6 @@ class Window:
         self.suspects.update(reports.refused)
 
     def _forget(self, positions: Iterable[int]) -> int:
-        size = sum(map(self.flying.pop, positions))
+        size = sum(self.flying.pop(position, 0) for position in positions)
         self._flying_bytes -= size
         return size

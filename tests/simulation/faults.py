@@ -28,7 +28,7 @@ class Faults:
     leader_change: float = 0.004
     """A partition's append times jump, also back, within the brokers' clock difference."""
     worker_clock_jump: float = 0.002
-    """A worker's wall clock jumps by up to an hour and a half."""
+    """A worker's wall clock jumps by up to twenty minutes."""
     client_clock_jump: float = 0.003
     """A client's wall clock jumps by up to a day."""
     inbox_retention: float = 0.004
