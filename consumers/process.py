@@ -25,7 +25,7 @@ from schemas.topics import Setting
 LOG = logging.getLogger(__name__)
 
 LIFE_LINE: Final = "TWOTICK_LIFE_LINE"
-"""Environment variable that tells a worker to stop when its standard input closes: its supervisor is gone then."""
+"""Environment variable that tells a process to stop when its standard input closes: who started it is gone then."""
 
 
 def node_name(settings: WorkerSettings, slot: int) -> str:
@@ -57,13 +57,15 @@ class _Signals:
         self._stop()
 
 
-def _hold_life_line(stop: Callable[[], None]) -> None:
-    """Stop when standard input closes."""
+def hold_life_line(stop: Callable[[], None]) -> None:
+    """Call `stop` when standard input closes, where whoever started this process asked for that."""
+    if not os.environ.get(LIFE_LINE):
+        return
 
     def read() -> None:
         while os.read(sys.stdin.fileno(), 4096):
             pass
-        LOG.warning("the supervisor is gone")
+        LOG.warning("whoever started this process is gone")
         stop()
 
     Thread(target=read, name="life-line", daemon=True).start()
@@ -107,8 +109,7 @@ def _run(  # noqa: PLR0913, PLR0917 - the parts of one process
         report=_report_to(settings.status_folder, node, slot),
     )
     _Signals(worker.stop).install()
-    if os.environ.get(LIFE_LINE):
-        _hold_life_line(worker.stop)
+    hold_life_line(worker.stop)
     if settings.metrics_port:
         from consumers.metrics import serve_metrics  # noqa: PLC0415 - an optional extra
 

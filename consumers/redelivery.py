@@ -22,8 +22,11 @@ class Schedule:
     """How often a recipient is reminded; with the defaults after 15 s, 45 s, 105 s, 4 min … then once an hour."""
 
     first_wait_s: float = 15.0
+    """From the first delivery to the second."""
     factor: float = 2.0
+    """How much longer each wait is than the one before."""
     wait_s_max: float = 3600.0
+    """The longest wait."""
     jitter: float = 0.2
     """A wait is between (1 - jitter) and (1 + jitter) times its length."""
     bucket_s: int = 60

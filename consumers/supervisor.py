@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Final
 
 from consumers.errors import ExitCode
-from consumers.process import LIFE_LINE
+from consumers.process import LIFE_LINE, hold_life_line
 
 LOG = logging.getLogger(__name__)
 
@@ -82,6 +82,7 @@ class Supervisor:
         """Start the workers, keep them running, and return the exit code; on the process's main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._take_signal)
+        hold_life_line(self._stop)
         try:
             while not self._signals and any(slot.code is None for slot in self._slots):
                 for slot in self._slots:
@@ -93,6 +94,9 @@ class Supervisor:
         return self._code()
 
     def _take_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
         self._signals += 1
         self._woken.set()
 

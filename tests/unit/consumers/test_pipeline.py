@@ -1,0 +1,271 @@
+"""Batches in flight, with a store and a producer that do what the test says: order, retries, fatal errors."""
+
+# ruff: noqa: D102 - the fakes' methods are those of what they stand for
+
+from typing import Any, TYPE_CHECKING
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from consumers import pipeline as pipeline_module
+from consumers import publisher as publisher_module
+from consumers.counters import Counters
+from consumers.errors import StoreRefusedError, StoreUnavailableError
+from consumers.held import HeldPartition, Stage
+from consumers.kafka_errors import FATAL
+from consumers.outage import Outage
+from consumers.pipeline import Pipeline
+from consumers.publisher import Job, Publisher
+from schemas.codec import PLAIN, encode
+from schemas.records import DeadLetter
+from schemas.topics import DEAD_LETTERS, INBOX
+from tests.unit.consumers.world import NOTHING, START_MS, entries, event, owner_of, send
+
+if TYPE_CHECKING:
+    from consumers.owner import PartitionOwner
+    from collections.abc import Callable
+
+
+class FakeMessage:
+    """A delivery report's message, or a record that was read."""
+
+    def __init__(self, topic: str, key: bytes | None, value: bytes | None, offset: int = 0) -> None:
+        self.parts = (topic, key, value, offset)
+
+    def topic(self) -> str:
+        return self.parts[0]
+
+    def key(self) -> bytes | None:
+        return self.parts[1]
+
+    def value(self) -> bytes | None:
+        return self.parts[2]
+
+    def offset(self) -> int:
+        return self.parts[3]
+
+    def partition(self) -> int:
+        return 0
+
+    def timestamp(self) -> tuple[int, int]:
+        return (2, START_MS)
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        return [("traceparent", b"00-x")]
+
+
+class FakeProducer:
+    """Takes up to `room` records and reports them when told."""
+
+    def __init__(self) -> None:
+        self.queued: list[tuple[str, bytes | None, bytes, Any]] = []
+        self.reported: list[tuple[str, bytes]] = []
+        self.room = 10_000
+        self.dead = False
+
+    def produce(self, topic: str, value: bytes, key: bytes | None, _partition: int, on_delivery: Any) -> None:
+        if self.dead:
+            raise KafkaException(KafkaError(FATAL, "fatal", fatal=True))
+        if len(self.queued) >= self.room:
+            raise BufferError
+        self.queued.append((topic, key, value, on_delivery))
+
+    def report(self, error: KafkaError | None = None, only: str = "") -> None:
+        queued, self.queued = self.queued, []
+        for topic, key, value, on_delivery in queued:
+            if only and topic != only:
+                self.queued.append((topic, key, value, on_delivery))
+                continue
+            if error is None:
+                self.reported.append((topic, value))
+            on_delivery(error, FakeMessage(topic, key, value))
+
+    def poll(self, _timeout: float) -> int:
+        return 0
+
+    def purge(self) -> None:
+        self.report(KafkaError(KafkaError._PURGE_QUEUE))
+
+    def __len__(self) -> int:
+        return len(self.queued)
+
+
+class FakeStore:
+    """Keeps each write until the test answers it."""
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[list[Any], Callable[[Exception | None], None]]] = []
+
+    def write(self, _owner: Any, messages: list[Any], _conversations: list[Any], done: Any) -> None:
+        self.writes.append((messages, done))
+
+    def answer(self, number: int, error: Exception | None = None) -> None:
+        self.writes[number][1](error)
+
+
+class Bench:
+    """A pipeline on fakes, with one owned partition."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(pipeline_module, "monotonic", lambda: self.now)
+        monkeypatch.setattr(publisher_module, "monotonic", lambda: self.now)
+        self.producers: list[FakeProducer] = []
+        self.counters = Counters()
+        self.publisher = Publisher(self._make, self.counters)
+        self.store = FakeStore()
+        self.outage = Outage(1.0, 4.0)
+        store: Any = self.store
+        self.pipeline = Pipeline(store, self.publisher, encode, self.outage, self.counters)
+        self.owner: PartitionOwner = owner_of()
+        self.held = HeldPartition(0)
+        self.held.stage, self.held.owner = Stage.OWNED, self.owner
+
+    def _make(self, _error: Any) -> Any:
+        self.producers.append(FakeProducer())
+        return self.producers[-1]
+
+    @property
+    def producer(self) -> FakeProducer:
+        return self.producers[-1]
+
+    def batch(self, *events: Any) -> None:
+        batch = entries(events, self.owner.position)
+        messages = [FakeMessage("t", b"c", b"raw", entry.offset) for entry in batch]
+        work = self.owner.fold(batch, NOTHING, START_MS)
+        self.pipeline.start(self.held, self.owner, work, messages, START_MS)
+
+    def turn(self) -> None:
+        self.pipeline.serve()
+        self.publisher.pump()
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(monkeypatch)
+
+
+def test_answers_go_out_when_rows_are_durable_and_in_order(bench: Bench) -> None:
+    # case M7
+    bench.batch(send(1))
+    bench.batch(event("DELIVERED", 1, "bob"))
+    bench.store.answer(1)
+    bench.turn()
+    assert bench.producer.queued == []
+    bench.store.answer(0)
+    bench.turn()
+    kinds = [PLAIN.decode(value) for _, _, value, _ in bench.producer.queued]
+    assert [getattr(each, "kind", "delivery") for each in kinds] == ["SEND", "delivery", "DELIVERED", "DELIVERED"]
+    assert bench.owner.commit_position() == 0
+    bench.producer.report()
+    bench.turn()
+    assert bench.owner.commit_position() == 2
+    assert (bench.counters.applied, bench.counters.answers, bench.counters.deliveries) == (2, 3, 1)
+
+
+def test_a_write_that_failed_is_made_again_and_holds_what_is_behind_it(bench: Bench) -> None:
+    # cases C8, K9
+    bench.batch(send(1))
+    bench.batch(send(2))
+    bench.store.answer(0, StoreUnavailableError("down"))
+    bench.store.answer(1)
+    bench.turn()
+    assert len(bench.store.writes) == 2
+    assert bench.producer.queued == []
+    bench.now = 2.0
+    bench.turn()
+    assert len(bench.store.writes) == 3
+    assert bench.store.writes[2][0] == bench.store.writes[0][0]
+    bench.store.answer(2)
+    bench.turn()
+    bench.producer.report()
+    bench.turn()
+    assert bench.owner.commit_position() == 2
+    assert not bench.outage.active
+
+
+def test_what_the_store_refuses_ends_the_worker(bench: Bench) -> None:
+    bench.batch(send(1))
+    bench.store.answer(0, StoreRefusedError("no such table"))
+    with pytest.raises(StoreRefusedError):
+        bench.turn()
+
+
+def test_a_failed_dead_letter_write_holds_the_offset(bench: Bench) -> None:
+    # case M5: it fails, so nothing is committed; it succeeds, so it is
+    bench.batch(event("READ", 9, "bob"))
+    bench.turn()
+    bench.producer.report(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), only=DEAD_LETTERS)
+    bench.producer.report(only=INBOX)
+    bench.turn()
+    assert bench.owner.commit_position() == 0
+    bench.now += publisher_module.RETRY_S
+    bench.turn()
+    ((topic, key, value, _),) = bench.producer.queued
+    letter = PLAIN.decode(value)
+    assert (topic, key) == (DEAD_LETTERS, b"c")
+    assert isinstance(letter, DeadLetter)
+    assert (letter.value, letter.reason, letter.headers) == (b"raw", "UNKNOWN_MESSAGE", (("traceparent", b"00-x"),))
+    bench.producer.report()
+    bench.turn()
+    assert bench.owner.commit_position() == 1
+    assert bench.counters.dead_letters == 1
+
+
+def test_a_full_queue_is_worked_off_bit_by_bit(bench: Bench) -> None:
+    bench.producer.room = 1
+    bench.batch(send(1), send(2))
+    bench.store.answer(0)
+    for _ in range(4):
+        assert bench.owner.commit_position() == 0
+        bench.turn()
+        bench.producer.report()
+    bench.turn()
+    bench.turn()
+    assert len(bench.producer.reported) == 4
+    assert bench.owner.commit_position() == 2
+
+
+def test_a_fatal_producer_is_made_anew_and_the_unreported_goes_again(bench: Bench) -> None:
+    # case K14
+    bench.batch(send(1))
+    bench.store.answer(0)
+    bench.turn()
+    first = bench.producer
+    first.dead = True
+    bench.batch(send(2))
+    bench.store.answer(1)
+    bench.turn()
+    bench.turn()
+    assert bench.producer is not first
+    bench.now += publisher_module.RETRY_S
+    bench.turn()
+    assert len(bench.producer.queued) == 4
+    bench.producer.report()
+    bench.turn()
+    assert bench.owner.commit_position() == 2
+    assert (bench.counters.producer_rebuilds, bench.counters.republished) == (1, 2)
+
+
+def test_what_is_given_up_is_neither_answered_nor_finished(bench: Bench) -> None:
+    # case K8
+    bench.batch(send(1))
+    bench.batch(send(2))
+    bench.store.answer(0)
+    bench.turn()
+    bench.pipeline.give_up(bench.held)
+    bench.store.answer(1)
+    bench.turn()
+    bench.producer.report()
+    bench.turn()
+    assert len(bench.producer.reported) == 2
+    assert bench.owner.commit_position() == 0
+    assert (bench.pipeline.unfinished, bench.pipeline.unwritten) == (0, 0)
+
+
+def test_a_delivery_report_never_raises() -> None:
+    # case K13
+    job = Job((), lambda: None)
+    job.left = 1
+    job(KafkaError(KafkaError._PURGE_QUEUE), FakeMessage("t", None, None))  # type: ignore[arg-type]
+    assert (job.left, job.failed) == (0, [("t", None, b"")])
