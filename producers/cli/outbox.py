@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from producers.cli.ports import ClientFactory, OutboxFile, Output, User, user_of
-from producers.views import Outlook
 
 if TYPE_CHECKING:
     from producers.client import Client
+    from producers.views import Outlook
 
 _COLUMNS = ("created_at", "message_id", "conversation", "to", "state", "version", "attempts", "reason")
 
@@ -75,7 +75,7 @@ def _cancel(
         factory.show([_row(me.find(message_id).outlook(), me.log_ms())], _COLUMNS, output)
 
 
-def _row(found: Outlook, log_ms: int) -> dict[str, object]:
+def _row(found: "Outlook", log_ms: int) -> dict[str, object]:
     return {
         "message_id": found.message_id,
         "conversation": found.conversation,

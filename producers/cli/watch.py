@@ -1,12 +1,13 @@
 """`twotick watch`: ticks, live."""
 
-import queue
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from producers.cli.ports import EXIT_INTERRUPTED, ClientFactory, Form, OutboxFile, Output, User, user_of
-from producers.views import Tick
+
+if TYPE_CHECKING:
+    from producers.views import Tick
 
 _COLUMNS = ("at", "state", "version", "actor", "conversation", "message_id")
 
@@ -28,6 +29,8 @@ def _watch(  # noqa: PLR0913 - one parameter an option
     output: Output = None,
 ) -> None:
     """Show each change of a message that was sent from this outbox, whichever process sends; until Ctrl-C."""
+    import queue
+
     factory: ClientFactory = context.obj
     ticks: queue.SimpleQueue[Tick] = queue.SimpleQueue()
     with factory.open_client(user_of(factory, user), outbox=outbox) as me:
@@ -43,7 +46,7 @@ def _watch(  # noqa: PLR0913 - one parameter an option
             raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
-def _row(tick: Tick) -> dict[str, object]:
+def _row(tick: "Tick") -> dict[str, object]:
     return {
         "at": tick.at.isoformat(timespec="milliseconds"),
         "message_id": tick.message_id,
