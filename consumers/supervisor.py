@@ -82,7 +82,7 @@ class Supervisor:
         """Start the workers, keep them running, and return the exit code; on the process's main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._take_signal)
-        hold_life_line(self._stop)
+        hold_life_line(self._life_line_cut)
         try:
             while not self._signals and any(slot.code is None for slot in self._slots):
                 for slot in self._slots:
@@ -94,10 +94,12 @@ class Supervisor:
         return self._code()
 
     def _take_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._stop()
-
-    def _stop(self) -> None:
         self._signals += 1
+        self._woken.set()
+
+    def _life_line_cut(self) -> None:
+        """Stop as after a first signal: who started us may well have sent that too."""
+        self._signals = max(1, self._signals)
         self._woken.set()
 
     def _look_after(self, slot: Slot) -> None:

@@ -2,7 +2,7 @@
 
 # ruff: noqa: D102 - the fakes' methods are those of what they stand for
 
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -22,8 +22,9 @@ from schemas.topics import DEAD_LETTERS, INBOX
 from tests.unit.consumers.world import NOTHING, START_MS, entries, event, owner_of, send
 
 if TYPE_CHECKING:
-    from consumers.owner import PartitionOwner
     from collections.abc import Callable
+
+    from consumers.owner import PartitionOwner
 
 
 class FakeMessage:
