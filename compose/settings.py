@@ -74,6 +74,14 @@ class Settings:
                 values[name] = ",".join(given.value) if isinstance(given.value, list) else given.value
         return values
 
+    def kafka_sources(self) -> dict[str, str]:
+        """Return what set each of librdkafka's names that somebody set."""
+        return {
+            key.removeprefix(f"{KAFKA}."): given.source
+            for key, given in self.given.items()
+            if key.startswith(f"{KAFKA}.")
+        }
+
     def value(self, key: str, value_type: type[_Section]) -> _Section:
         """Return one value. Raises SettingsError where what was given is none that it can have."""
         section, _, name = key.partition(".")

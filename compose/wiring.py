@@ -47,8 +47,19 @@ class Wiring:
         return load(flags=self._flags, environ=os.environ, config=self._config, stack=found)
 
     def kafka(self) -> "dict[str, Setting]":
-        """Return what every Kafka client is given: `bootstrap.servers` and what is passed through."""
-        return self.settings.kafka()
+        """Return what every Kafka client is given: `bootstrap.servers` and what is passed through.
+
+        Raises SettingsError where librdkafka would not take it.
+        """
+        return dict(self._kafka)
+
+    @cached_property
+    def _kafka(self) -> "Mapping[str, Setting]":
+        from compose.kafka_settings import check
+
+        passed = self.settings.kafka()
+        check(passed, self.settings.kafka_sources())
+        return passed
 
     def codec(self) -> "Codec":
         """Return the codec of every record."""
