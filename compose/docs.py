@@ -1,4 +1,4 @@
-"""Writes the generated pages: docs/cli.md from the command line itself, docs/settings.md from the settings' classes.
+"""Writes the generated pages: the command line, the settings and the life-cycle, each from the code that it is about.
 
 `make docs` runs it, and a test compares, so that the pages cannot say what the code does not.
 """
@@ -18,6 +18,7 @@ from compose.layers import variable_of
 from compose.main import build_app
 from compose.sections import data_folder
 from compose.settings import KAFKA_DEFAULTS, SECTIONS, Known, known_settings, section_type
+from schemas.diagrams import life_cycle_page
 
 FOLDER: Final = Path(__file__).parent.parent / "docs"
 _GENERATED: Final = "<!-- Written by `make docs`; change the code instead. -->\n\n"
@@ -42,7 +43,11 @@ pinned in `schemas/topics.py`, and another value is an error. In the environment
 
 def pages() -> Mapping[str, str]:
     """Return every generated page's text by its file name."""
-    return {"cli.md": _GENERATED + cli_page(), "settings.md": _GENERATED + settings_page()}
+    return {
+        "cli.md": _GENERATED + cli_page(),
+        "settings.md": _GENERATED + settings_page(),
+        "life-cycle.md": life_cycle_page(),
+    }
 
 
 def settings_page() -> str:

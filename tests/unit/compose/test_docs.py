@@ -9,7 +9,7 @@ from compose.docs import FOLDER, pages
 from compose.settings import SECTIONS, known_settings, load
 
 
-@pytest.mark.parametrize("name", ["cli.md", "settings.md"])
+@pytest.mark.parametrize("name", ["cli.md", "settings.md", "life-cycle.md"])
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     assert (FOLDER / name).read_text() == pages()[name], "run `make docs`"
 
