@@ -102,7 +102,8 @@ class Worker:
         self._stopping = Event()
         self._failure: WorkerError | None = None
         self._stash: list[Batch] = []
-        self._strays: list[Any] = []
+        self._strays: list[tuple[HeldPartition | None, Any]] = []
+        """Records that came out while nothing was to be read, with the holding they were read under."""
         self._shut_since: float | None = None
         self._paused = False
         self._deadline: float | None = None
@@ -205,7 +206,7 @@ class Worker:
             self._each_assigned(self._consumer.pause)
         stray = self._consumer.poll(0)
         if stray is not None:
-            self._strays.append(stray)
+            self._strays.append((self._assignment.held.get(stray.partition()), stray))
 
     def _resume(self) -> None:
         self._paused = self._assignment.paused = False
@@ -220,7 +221,9 @@ class Worker:
         """Return the next records; wait a little where there are none: for the store's answers first."""
         if self._strays:
             strays, self._strays = self._strays, []
-            return strays
+            # A partition may have gone and come back since: its new owner starts further back than its stray.
+            held = self._assignment.held
+            return [stray for of, stray in strays if stray.error() or held.get(stray.partition()) is of]
         consumer, most = self._consumer, self._settings.batch_records_max
         messages: list[Message] = consumer.consume(most, 0)
         if messages:

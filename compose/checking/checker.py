@@ -171,7 +171,9 @@ def _stuck(history: History, stored: Mapping[bytes, StoredMessage]) -> Iterator[
 def _told_otherwise(history: History, stored: Mapping[bytes, StoredMessage]) -> Iterator[Fault]:
     for own in history.own:
         found = stored.get(own.message_id)
-        if found is not None and own.state != found.row.state and RANK[own.state] >= RANK[found.row.state]:
+        if found is None or own.state == found.row.state or (own.user, own.message_id) in history.forgotten:
+            continue
+        if RANK[own.state] >= RANK[found.row.state]:
             yield Fault("untrue", own.message_id, f"{own.user} was told {own.state}, the store says {found.row.state}")
 
 

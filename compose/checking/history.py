@@ -95,7 +95,8 @@ class History:
     receipts: Sequence[Receipt] | None = None
     answers: Sequence[Answer] | None = None
     forgotten: frozenset[tuple[str, bytes]] = frozenset()
-    """(user, message id) of what an outbox held until it was replaced by an older copy of itself."""
+    """(user, message id) of what an outbox knew until it was replaced by an older copy of itself: that there was such a
+    message, or that Kafka had had it."""
     policy: Policy = field(default_factory=Policy)
     """What the owners folded with."""
     terminal: frozenset[str] = frozenset(SETTLED)

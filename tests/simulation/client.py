@@ -177,14 +177,20 @@ class Client(Process):
         """Go back to the last backup; whoever does that knows that later sends are lost."""
         if self.disk.backup is None:
             return
-        held = self._held()
+        held, handed = self._held(), self._handed()
         self.disk.restore(self.disk.backup)
         self.forgotten |= held - self._held()
+        self.forgotten |= handed - self._handed()
         kept = {row[0] for row in self.disk.connection.execute("SELECT ifnull(first_id, message_id) FROM messages")}
         self.sent = {message_id: body for message_id, body in self.sent.items() if message_id in kept}
 
     def _held(self) -> set[bytes]:
         select = "SELECT message_id FROM messages UNION SELECT message_id FROM deliveries"
+        return {row[0] for row in self.disk.connection.execute(select)}
+
+    def _handed(self) -> set[bytes]:
+        select = """SELECT message_id FROM messages LEFT JOIN queue USING (position)
+            WHERE queue.position IS NULL OR handed > 0"""
         return {row[0] for row in self.disk.connection.execute(select)}
 
     # the person
