@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 class Place(NamedTuple):
     """One partition of the inbox."""
 
+    cluster_id: str
+    """Positions are worth nothing in another cluster's log."""
     topic: str
     partition: int
 
@@ -48,9 +50,17 @@ class Arrivals:
         """Return the next offset to read, None where nothing was read yet."""
         with self._database.reading() as connection:
             row = connection.execute(
-                "SELECT next_offset FROM positions WHERE topic = ? AND partition = ?", place
+                "SELECT next_offset FROM positions WHERE cluster_id = ? AND topic = ? AND partition = ?", place
             ).fetchone()
         return None if row is None else row[0]
+
+    def was_elsewhere(self, place: Place) -> bool:
+        """Say whether another log than this one has been read: another cluster's, or of another partition count."""
+        with self._database.reading() as connection:
+            row = connection.execute(
+                "SELECT 1 FROM positions WHERE cluster_id <> ? OR topic <> ? OR partition <> ?", place
+            ).fetchone()
+        return row is not None
 
     def apply(self, records: Sequence[Acknowledgement | Delivery], place: Place, next_offset: int) -> Applied:
         """Apply records in this order and move the position behind them. Raises OutboxError: then nothing happened."""
@@ -64,7 +74,7 @@ class Arrivals:
                     fresh += 1
                 else:
                     again += 1
-            connection.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", (*place, next_offset))
+            connection.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?)", (*place, next_offset))
         return Applied(fresh, again)
 
     def forgotten(self) -> int:

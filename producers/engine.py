@@ -103,7 +103,8 @@ class Engine:
         listening = threading.Thread(
             target=self._listen, args=(stop_listening,), name=f"{self._name}-listener", daemon=True
         )
-        self._patiently(pump.start)
+        while not self._stop.is_set() and self._patiently(pump.start) is None:
+            pass
         listening.start()
         try:
             self._patiently(self._prune)
@@ -127,13 +128,15 @@ class Engine:
             return None
 
     def _listen(self, stop: threading.Event) -> None:
-        listener = self._make_listener()
-        try:
-            while not stop.is_set():
-                if not self._patiently(listener.turn):
-                    stop.wait(_TROUBLE_WAIT_S)
-        except Exception as error:
-            log.exception("the listener failed")
-            self._health.fail(ClientError(f"the listener failed: {error!r}", "See the log; open the client again."))
-        finally:
-            listener.close()
+        while not stop.is_set():
+            listener = self._make_listener()
+            try:
+                while not stop.is_set():
+                    if not self._patiently(listener.turn):
+                        stop.wait(_TROUBLE_WAIT_S)
+            except Exception as error:
+                log.exception("the listener failed; it starts again")
+                self._health.fail(ClientError(f"the listener failed: {error!r}", "See the log."))
+                stop.wait(_TROUBLE_WAIT_S)
+            finally:
+                listener.close()

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
@@ -51,11 +51,19 @@ class ProducerPort(Protocol):
 class ConsumerPort(Protocol):
     """What the listener uses of a consumer."""
 
-    def partitions(self, topic: str, timeout_s: float) -> int: ...  # noqa: D102
+    def topic(self, name: str, timeout_s: float) -> "TopicFound": ...  # noqa: D102
     def watermarks(self, topic: str, partition: int, timeout_s: float) -> tuple[int, int]: ...  # noqa: D102
     def assign(self, topic: str, partition: int, offset: int) -> None: ...  # noqa: D102
     def read(self, most: int, timeout_s: float) -> Sequence[MessagePort]: ...  # noqa: D102
     def close(self) -> None: ...  # noqa: D102
+
+
+class TopicFound(NamedTuple):
+    """What a cluster says about a topic."""
+
+    cluster_id: str
+    partitions: int
+    """0 where there is no such topic."""
 
 
 class Fate(Enum):
@@ -96,6 +104,7 @@ _DENIED = frozenset(
     }
 )
 UNREACHABLE = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE})  # noqa: SLF001
+NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})  # noqa: SLF001
 OFFSET_GONE = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001
 
 
@@ -142,10 +151,12 @@ class KafkaConsumer:
         config: dict[str, Any] = client_config({**ours, **passthrough}, CONSUMER)
         self._consumer = Consumer({**config, "error_cb": on_error}, logger=log)
 
-    def partitions(self, topic: str, timeout_s: float) -> int:
-        """Return how many partitions a topic has, 0 where there is no such topic. Raises KafkaException."""
-        found = self._consumer.list_topics(topic, timeout=timeout_s).topics.get(topic)
-        return 0 if found is None or found.error is not None else len(found.partitions)
+    def topic(self, name: str, timeout_s: float) -> TopicFound:
+        """Return what the cluster says about a topic. Raises KafkaException."""
+        cluster = self._consumer.list_topics(name, timeout=timeout_s)
+        found = cluster.topics.get(name)
+        partitions = 0 if found is None or found.error is not None else len(found.partitions)
+        return TopicFound(cluster.cluster_id or "", partitions)
 
     def watermarks(self, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
         """Return the first offset that the log holds and the next that it will give. Raises KafkaException."""

@@ -111,17 +111,20 @@ class Listener:
 
     def _open(self, consumer: ConsumerPort) -> bool:
         """Find the user's partition and go to the stored position; say whether there is one."""
-        partitions = consumer.partitions(INBOX, _METADATA_WAIT_S)
-        if partitions == 0:
+        found = consumer.topic(INBOX, _METADATA_WAIT_S)
+        if found.partitions == 0:
             log.debug("there is no topic %s yet", INBOX)
             return False
-        place = Place(INBOX, partition_of(self._key, partitions))
-        low, high = consumer.watermarks(*place, _METADATA_WAIT_S)
+        place = Place(found.cluster_id, INBOX, partition_of(self._key, found.partitions))
+        low, high = consumer.watermarks(place.topic, place.partition, _METADATA_WAIT_S)
         known = self._parts.arrivals.position(place)
         offset = self._start(known, low, high)
-        if known is not None and offset != known:
+        if known is None and self._parts.arrivals.was_elsewhere(place):
+            log.warning("this is another log than the one that was read so far: starting at offset %d", offset)
+            self._parts.arrivals.forgotten()
+        elif known is not None and offset != known:
             self._gap(place, known, offset)
-        consumer.assign(*place, offset)
+        consumer.assign(place.topic, place.partition, offset)
         self._place, self._expected, self._stored = place, offset, offset
         return True
 

@@ -114,7 +114,10 @@ class Sent:
     def _timed_out(self, found: Outlook, wanted: str, timeout_s: float) -> WaitTimeoutError:
         unsure = ", not confirmed" if found.not_confirmed(self._log_ms()) else ""
         hint = "It stays in the outbox and is sent until it is answered; wait again, or look at `twotick outbox list`."
-        if self._health.read().reachable is not True:
+        health = self._health.read()
+        if health.error is not None:
+            hint = f"{health.error}. {health.error.hint} {hint}"
+        elif health.reachable is not True:
             hint = f"Kafka has not been reached. {hint}"
         return WaitTimeoutError(
             f"message {found.message_id} is {found.state}{unsure} after {timeout_s:g} s, not {wanted}",

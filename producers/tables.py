@@ -80,10 +80,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) STRICT""",
         "CREATE INDEX deliveries_waiting ON deliveries (arrival) WHERE taken = 0",
         """CREATE TABLE positions (
+            cluster_id TEXT NOT NULL,
             topic TEXT NOT NULL,
             partition INTEGER NOT NULL,
             next_offset INTEGER NOT NULL,
-            PRIMARY KEY (topic, partition)
+            PRIMARY KEY (cluster_id, topic, partition)
         ) STRICT, WITHOUT ROWID""",
     ),
 )

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from producers import listener as module
 from producers.errors import DeniedError, OutboxFullError
 from producers.health import HealthBoard
+from producers.kafka import TopicFound
 from producers.settings import ClientSettings
 from schemas.lifecycle import State
 from schemas.topics import INBOX
@@ -44,20 +45,21 @@ class Log:
     low: int = 0
     high: int = 100
     partition_count: int = 1
+    cluster_id: str = "cluster"
     assigned: list[int] = field(default_factory=list)
     raises: KafkaException | None = None
     closed: int = 0
 
-    def partitions(self, topic, timeout_s):
+    def topic(self, name, timeout_s):
         if self.raises:
             raise self.raises
-        return self.partition_count
+        return TopicFound(self.cluster_id, self.partition_count)
 
     def watermarks(self, topic, partition, timeout_s):
         return self.low, self.high
 
     def assign(self, topic, partition, offset):
-        assert (topic, partition) == PLACE
+        assert (topic, partition) == PLACE[1:]
         self.assigned.append(offset)
 
     def read(self, most, timeout_s):
@@ -120,6 +122,15 @@ def test_a_position_that_the_log_does_not_hold(world, make, log, caplog, known, 
     assert world.health.read().gaps == 1
     assert f"no longer holds offset {known}, going on at {low}; 1 own messages" in caplog.text
     assert world.state(written) == State.SENT
+    assert len(world.queued()) == 1
+
+
+def test_a_log_that_is_another(world, make, log):
+    _, event = sent(world)
+    world.apply(world.answer(event), next_offset=42)
+    log.cluster_id = "another"
+    make().turn()
+    assert log.assigned == [0]
     assert len(world.queued()) == 1
 
 

@@ -24,7 +24,7 @@ from schemas.lifecycle import Kind, Outcome, State
 from schemas.records import NO_ID, Acknowledgement, Delivery, Event
 
 START_MS = 1_800_000_000_000
-PLACE = Place("twotick.inbox", 0)
+PLACE = Place("cluster", "twotick.inbox", 0)
 
 
 class TurnedClock:
