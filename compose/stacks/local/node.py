@@ -16,11 +16,17 @@ class LocalSettings:
     """How the local servers are sized and run; a port of 0 lets the stack choose one and keep it."""
 
     kafka_port: int = 0
+    """Kafka's port on 127.0.0.1; 0: a free one is chosen at the first start and kept."""
     cassandra_port: int = 0
+    """Cassandra's port on 127.0.0.1, likewise."""
     kafka_heap_mib: int = 384
+    """Kafka's heap in MiB."""
     cassandra_heap_mib: int = 768
+    """Cassandra's heap in MiB."""
     commitlog_sync: Literal["batch", "periodic"] = "batch"
+    """Whether Cassandra syncs its commit log before it answers, or every few seconds."""
     start_timeout_s: float = 120.0
+    """How long a server may take to start."""
     jars_folder: Path | None = None
     """Where the jars are kept; None for the cache folder of the user."""
 
