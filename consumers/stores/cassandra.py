@@ -17,14 +17,15 @@ from cassandra.query import BatchStatement, BatchType
 from consumers.errors import StoreRefusedError
 from consumers.rows import ConversationWrite, MessageWrite, Owner
 from consumers.stores import cassandra_rows as rows
-from consumers.stores.cassandra_batches import Batch, BatchLimits, batches
+from consumers.stores.cassandra_batches import BatchLimits, batches
 from consumers.stores.cassandra_conditional import Leases, TopicRecords
 from consumers.stores.cassandra_errors import translating
 from consumers.stores.cassandra_replicas import Ring
 from consumers.stores.cassandra_scan import Scan
+from consumers.stores.cassandra_sender import Request, Sender
 from consumers.stores.cassandra_session import connect, open_cluster, quoted
-from consumers.stores.cassandra_wire import PackedBatch, PackedProtocol
-from consumers.stores.cassandra_writer import InFlight, Request
+from consumers.stores.cassandra_wire import PackedProtocol
+from consumers.stores.cassandra_writer import InFlight
 from consumers.stores.contract import (
     Content,
     Done,
@@ -88,7 +89,8 @@ class CassandraStore:
         ids = (self._prepared[name].query_id for name in ("move", "make", "put_conversation"))
         self._ids = rows.PreparedIds.of(*ids)
         self._ring = Ring(cluster.metadata, settings.keyspace, settings.datacenter)
-        self._in_flight = InFlight(session, settings.batches_in_flight_max)
+        self._sender = Sender(session, settings.keyspace, timeout_s=settings.request_timeout_s)
+        self._in_flight = InFlight(self._sender.send, settings.batches_in_flight_max)
         self._leases = Leases(session, keyspace, now_ms)
         self._topics = TopicRecords(session, keyspace)
         self._scan = Scan(session, keyspace)
@@ -102,10 +104,12 @@ class CassandraStore:
         session.default_fetch_size = PAGE_ROWS
         try:
             with translating("to prepare statements"):
-                return cls(cluster, session, settings, now_ms)
+                store = cls(cluster, session, settings, now_ms)
         except BaseException:
             cluster.shutdown()
             raise
+        store._sender.start()
+        return store
 
     def read(self, messages: Sequence[MessageKey], conversations: Sequence[str]) -> Rows:
         """Read the rows named, all at once."""
@@ -134,11 +138,7 @@ class CassandraStore:
             done(StoreRefusedError(f"A row cannot be written: {error}.", hint="It has a value that no column holds."))
             return
         grouped = batches(packed, self._limits, self._ring.replicas_of())
-        self._in_flight.submit([self._request(batch) for batch in grouped], done)
-
-    def _request(self, batch: Batch) -> Request:
-        statement = PackedBatch(self._settings.keyspace, batch.routing_key, batch.statements)
-        return Request(statement, self._ring.coordinator(batch.replicas))
+        self._in_flight.submit([Request(batch, self._ring.coordinator(batch.replicas)) for batch in grouped], done)
 
     def contents(self, messages: Sequence[MessageKey]) -> Mapping[MessageKey, Content]:
         """Read bodies for redelivery."""
@@ -231,6 +231,7 @@ class CassandraStore:
         """Wait for what is in flight, then close the connections."""
         if self._open.close():
             self._in_flight.wait_until_idle(self._settings.request_timeout_s)
+            self._sender.close()
             self._cluster.shutdown()
 
     def _usable(self, done: Done) -> bool:

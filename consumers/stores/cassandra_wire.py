@@ -1,4 +1,4 @@
-"""Sends rows that are bytes already: the one place that touches the driver's insides.
+"""Batches of rows that are bytes already, as requests of the native protocol.
 
 The driver lets a session bring its own protocol handler; ours writes the body of a BATCH request (native protocol v4,
 section 4.1.7) from statements that `cassandra_rows.py` has packed, where the driver would write value by value.
@@ -7,9 +7,9 @@ section 4.1.7) from statements that `cassandra_rows.py` has packed, where the dr
 from collections.abc import Sequence
 from io import BytesIO
 from struct import Struct
-from typing import Final, Self
+from typing import Final
 
-from cassandra import ProtocolVersion
+from cassandra import ConsistencyLevel, ProtocolVersion
 from cassandra.protocol import BatchMessage, ProtocolHandler
 from cassandra.query import BatchStatement, BatchType
 
@@ -33,15 +33,10 @@ class PackedBatch(BatchStatement):  # type: ignore[misc]  # the driver has no ty
 
 
 class _PackedMessage(BatchMessage):  # type: ignore[misc]
-    """The request of a `PackedBatch`."""
+    """The request of a packed batch."""
 
-    @classmethod
-    def of(cls, message: BatchMessage) -> Self:
-        """Return the request that the driver has made, to be written by us."""
-        packed = cls(message.batch_type, message.queries, message.consistency_level)
-        packed.tracing = message.tracing
-        packed.custom_payload = message.custom_payload
-        return packed
+    tracing = False
+    custom_payload = None
 
     def send_body(self, body: BytesIO, protocol_version: int) -> None:
         """Write the request's body."""
@@ -51,6 +46,11 @@ class _PackedMessage(BatchMessage):  # type: ignore[misc]
         body.write(b"\x00\x00\x00\x00" if ProtocolVersion.uses_int_query_flags(protocol_version) else b"\x00")
 
 
+def packed_message(statements: Sequence[bytes]) -> BatchMessage:
+    """Return the request of a batch, at LOCAL_QUORUM."""
+    return _PackedMessage(BatchType.UNLOGGED, statements, ConsistencyLevel.LOCAL_QUORUM)
+
+
 class PackedProtocol(ProtocolHandler):  # type: ignore[misc]
     """The driver's protocol handler, but for packed batches."""
 
@@ -58,6 +58,6 @@ class PackedProtocol(ProtocolHandler):  # type: ignore[misc]
     def encode_message(cls, message: object, *frame: object, **options: object) -> bytes:
         """Return a request's frame."""
         if isinstance(message, BatchMessage) and isinstance(message.queries, PackedStatements):
-            message = _PackedMessage.of(message)
+            message = packed_message(message.queries)
         encoded: bytes = super().encode_message(message, *frame, **options)
         return encoded

@@ -2,29 +2,15 @@
 
 import threading
 from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from cassandra.cluster import ResponseFuture
-from cassandra.pool import Host
-from cassandra.query import Statement
-
-from consumers.stores.cassandra_errors import ERRORS, translated
+from consumers.stores.cassandra_errors import translated
+from consumers.stores.cassandra_sender import Finished, Request
 from consumers.stores.contract import Done
 
-
-class Request(NamedTuple):
-    """A statement, and the node to send it to; None where the driver chooses."""
-
-    statement: Statement
-    host: Host | None = None
-
-
-class AsyncSession(Protocol):
-    """What of the driver's session is used here."""
-
-    def execute_async(self, query: Statement, *, host: Host | None) -> ResponseFuture:
-        """Start a request; its future takes a callback and an errback."""
+Send = Callable[[Request, Finished], None]
+"""Sends a request and raises nothing; see `Sender.send`."""
 
 
 class _Call:
@@ -49,10 +35,10 @@ class _Call:
 
 
 class InFlight:
-    """The requests of one session: up to `requests_max` are out, the others wait here in order."""
+    """The requests of one store: up to `requests_max` are out, the others wait here in order."""
 
-    def __init__(self, session: AsyncSession, requests_max: int) -> None:
-        self._session = session
+    def __init__(self, send: Send, requests_max: int) -> None:
+        self._send_one = send
         self._requests_max = requests_max
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
@@ -97,23 +83,7 @@ class InFlight:
             # The call fails anyway, and whoever made it makes it again whole.
             self._finished(call, None)
             return
-        try:
-            future = self._session.execute_async(request.statement, host=request.host)
-        except ERRORS as error:
-            self._finished(call, error)
-            return
-        future.add_callbacks(
-            callback=self._succeeded,
-            callback_args=(call,),
-            errback=self._failed,
-            errback_args=(call,),
-        )
-
-    def _succeeded(self, _rows: object, call: _Call) -> None:
-        self._finished(call, None)
-
-    def _failed(self, error: Exception, call: _Call) -> None:
-        self._finished(call, error)
+        self._send_one(request, partial(self._finished, call))
 
     def _finished(self, call: _Call, error: Exception | None) -> None:
         with self._lock:

@@ -13,6 +13,7 @@ from consumers.errors import StoreRefusedError, StoreUnavailableError
 from consumers.rows import ConversationWrite
 from consumers.stores.cassandra import CassandraStore
 from consumers.stores.cassandra_conditional import Leases
+from consumers.stores.cassandra_wire import PackedProtocol
 from consumers.stores.contract import TopicRecord
 from consumers.stores.settings import CassandraSettings
 from tests.contract.made import OWNER, Written, conversation, id_of, made, moved, row, transition, write
@@ -78,22 +79,23 @@ def test_an_independent_query_reads_well(cassandra_store: CassandraStore, name: 
 
 def test_batches_draw_no_warning(cassandra_store: CassandraStore, name: str) -> None:
     """Cassandra warns in its answers where a batch is over `batch_size_warn_threshold` or has too many partitions."""
-    futures = []
-    execute_async = cassandra_store._session.execute_async
+    warnings: list[object] = []
+    decode_message = PackedProtocol.decode_message
 
-    def remember(*args, **options):
-        futures.append(execute_async(*args, **options))
-        return futures[-1]
+    def decode(*args, **options):
+        response = decode_message(*args, **options)
+        warnings.append(getattr(response, "warnings", None))
+        return response
 
-    with mock.patch.object(cassandra_store._session, "execute_async", remember):
+    with mock.patch.object(PackedProtocol, "decode_message", decode):
         write(
             cassandra_store,
             [made(f"{name}-{number % 100}", number, body=b"x" * 300) for number in range(600)],
             [ConversationWrite(conversation(f"{name}-{number}")) for number in range(100)],
         )
         write(cassandra_store, [moved(f"{name}-{number}", number, 2, "READ") for number in range(100)])
-    assert len(futures) > 50
-    assert [future.warnings for future in futures if future.warnings] == []
+    assert len(warnings) > 50
+    assert [warning for warning in warnings if warning] == []
 
 
 class Unsure:

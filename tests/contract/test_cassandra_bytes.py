@@ -94,7 +94,6 @@ def test_packed_rows_are_what_the_driver_would_send(
     packed += pack_conversations([ConversationWrite(conversation)], owner, cassandra_store._ids)
     ours = PackedBatch("keyspace", packed[0][0], [statement for _, _, statement in packed])
     message = BatchMessage(ours.batch_type, ours._statements_and_parameters, 6)
-    message.tracing = False
     assert _body(message) == expected.getvalue()
 
     first = BatchStatement(BatchType.UNLOGGED)

@@ -7,7 +7,8 @@ from cassandra import OperationTimedOut
 from cassandra.cluster import NoHostAvailable
 
 from consumers.errors import StoreUnavailableError
-from consumers.stores.cassandra_writer import InFlight, Request
+from consumers.stores.cassandra_sender import Request, Sender
+from consumers.stores.cassandra_writer import InFlight
 
 
 class Future:
@@ -46,13 +47,17 @@ class Session:
         return self.sent[-1]
 
 
+def in_flight_of(session: Session, requests_max: int) -> InFlight:
+    return InFlight(Sender(session, "keyspace", timeout_s=1).send, requests_max)
+
+
 def requests(*names: str) -> list[Request]:
     return [Request(name) for name in names]
 
 
 def test_no_more_than_the_bound_is_out_and_the_rest_follows_in_order() -> None:
     session, told = Session(), []
-    in_flight = InFlight(session, 2)
+    in_flight = in_flight_of(session, 2)
     in_flight.submit(requests("a", "b", "c"), told.append)
     in_flight.submit(requests("d"), told.append)
     assert [one.statement for one in session.sent] == ["a", "b"]
@@ -69,7 +74,7 @@ def test_no_more_than_the_bound_is_out_and_the_rest_follows_in_order() -> None:
 
 def test_a_call_is_told_its_first_error_once_all_of_it_is_through() -> None:
     session, told = Session(), []
-    InFlight(session, 8).submit(requests("a", "b", "c"), told.append)
+    in_flight_of(session, 8).submit(requests("a", "b", "c"), told.append)
     session.sent[2].answer(OperationTimedOut())
     session.sent[0].answer(OperationTimedOut())
     assert told == []
@@ -79,7 +84,7 @@ def test_a_call_is_told_its_first_error_once_all_of_it_is_through() -> None:
 
 def test_what_is_left_of_a_failed_call_is_not_sent() -> None:
     session, told = Session(), []
-    in_flight = InFlight(session, 1)
+    in_flight = in_flight_of(session, 1)
     in_flight.submit(requests("a", "b", "c"), told.append)
     in_flight.submit(requests("x"), told.append)
     session.sent[0].answer(OperationTimedOut())
@@ -91,7 +96,7 @@ def test_what_is_left_of_a_failed_call_is_not_sent() -> None:
 @pytest.mark.parametrize("error", [None, NoHostAvailable("down", {})])
 def test_ten_thousand_requests_that_are_answered_at_once_do_not_recurse(error: Exception | None) -> None:
     session, told = Session((error,)), []
-    in_flight = InFlight(session, 4)
+    in_flight = in_flight_of(session, 4)
     for _ in range(10):
         in_flight.submit(requests(*["a"] * 1_000), told.append)
     assert len(told) == 10
@@ -100,7 +105,7 @@ def test_ten_thousand_requests_that_are_answered_at_once_do_not_recurse(error: E
 
 def test_threads_may_submit_at_the_same_time() -> None:
     session, told = Session((None,)), []
-    in_flight = InFlight(session, 3)
+    in_flight = in_flight_of(session, 3)
 
     def submit() -> None:
         for _ in range(200):
