@@ -4,6 +4,11 @@ Every write of a row says `USING TIMESTAMP stamp`, so the order in which writes 
 the newest cell, and at equal stamps the larger value, which is the later epoch in `owner` and the same value in all
 other cells, because the fold computes the same row from the same prefix. A row's two kinds of cells (written once,
 written by every event) come together when both writes have landed; until then the row reads as not there.
+
+Measured on two cores shared with Cassandra 5.0 and much else, 5,000 conversations, CPU of this process: 14 to 16 µs
+for a new row, 10 for a row that moves, 12 for a mix of one to two, in batches inside the default limits (7 and 10
+rows); 12, 8 and 10 in batches of up to 20 KiB and 30 partitions. The driver's own bound statements in batches of the
+same size: 67, 45 and 59.
 """
 
 import time

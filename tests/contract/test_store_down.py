@@ -69,6 +69,7 @@ def _status(stack: LocalStack) -> ServerStatus:
 
 # case C8
 @pytest.mark.local_stack
+@pytest.mark.timeout(400)  # starts a Cassandra twice, on machines that do other things too
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_writes_to_a_cassandra_that_stands_still_or_dies(own_stack: LocalStack) -> None:
     settings = CassandraSettings(
