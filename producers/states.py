@@ -6,6 +6,7 @@ from schemas.lifecycle import FINAL, RANK, Kind, Outcome, Reason, State
 from schemas.records import Acknowledgement
 
 NO_STATE = ""
+_NOT_FINAL = frozenset({Reason.ID_AHEAD, Reason.PARKED})
 
 
 class Verdict(NamedTuple):
@@ -22,7 +23,7 @@ class Verdict(NamedTuple):
 
 def verdict(ack: Acknowledgement) -> Verdict:
     """Return what `ack` says, whether it answers an event of ours or is a tick."""
-    if ack.outcome == Outcome.REFUSED and ack.reason == Reason.ID_AHEAD:
+    if ack.outcome == Outcome.REFUSED and ack.reason in _NOT_FINAL:
         return Verdict(settles=False, state=NO_STATE, reason=ack.reason, restart_install=False)
     restart = ack.reason == Reason.SEQUENCE_REUSED
     reason = Reason.NONE if restart else ack.reason

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 
 class Kind(StrEnum):
-    """What an event says. BLOCK, UNBLOCK and HELLO are about no message."""
+    """What an event says. BLOCK, UNBLOCK, HELLO, PARK and RELEASE are about no message."""
 
     SEND = "SEND"
     DELIVERED = "DELIVERED"
@@ -35,6 +35,9 @@ class Kind(StrEnum):
     BLOCK = "BLOCK"
     UNBLOCK = "UNBLOCK"
     HELLO = "HELLO"
+    PARK = "PARK"
+    """An operator's: what comes later in the conversation waits. Answered by nobody, as is RELEASE."""
+    RELEASE = "RELEASE"
 
 
 class State(StrEnum):
@@ -86,6 +89,8 @@ class Reason(StrEnum):
     INVALID = "INVALID"
     WRONG_KEY = "WRONG_KEY"
     WRONG_PARTITION = "WRONG_PARTITION"
+    PARKED = "PARKED"
+    """Not final: the conversation is parked, and the event waits in the dead letters until it is released."""
 
 
 RANK: Final[dict[str, int]] = {
@@ -111,6 +116,9 @@ SETTLED: Final = FINAL | {State.DELIVERED, State.UNDELIVERED}
 RECEIPTS: Final = frozenset({Kind.DELIVERED, Kind.READ})
 MESSAGE_KINDS: Final = (Kind.SEND, Kind.DELIVERED, Kind.READ, Kind.CANCEL, Kind.EXPIRE)
 CONVERSATION_KINDS: Final = (Kind.BLOCK, Kind.UNBLOCK)
+PARKING_KINDS: Final = (Kind.PARK, Kind.RELEASE)
+ANSWERED_KINDS: Final = tuple(kind for kind in Kind if kind not in PARKING_KINDS)
+"""Kinds that an acknowledgement can be about."""
 
 
 def label(state: str) -> str:

@@ -12,7 +12,7 @@ NO_ID = bytes(16)
 
 
 class Event(NamedTuple):
-    """One entry of the log of record; see avro/event.v1.avsc for each field."""
+    """One entry of the log of record; see avro/event.v2.avsc for each field."""
 
     kind: str
     event_id: bytes

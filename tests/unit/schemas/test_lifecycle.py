@@ -6,12 +6,14 @@ import pytest
 
 from schemas.codec import VERSIONS
 from schemas.lifecycle import (
+    ANSWERED_KINDS,
     CONVERSATION_KINDS,
     CONVERSATION_TABLE,
     FAILED,
     FINAL,
     GUARDS,
     MESSAGE_KINDS,
+    PARKING_KINDS,
     RANK,
     REASON_OF_FAILURE,
     RECEIPTS,
@@ -32,7 +34,7 @@ PAIRS = tuple(product(State, MESSAGE_KINDS))
 def test_the_table_answers_every_pair_and_nothing_else():
     assert set(TABLE) == set(State) == set(RANK)
     assert all(set(row) == set(MESSAGE_KINDS) for row in TABLE.values())
-    assert {*MESSAGE_KINDS, *CONVERSATION_KINDS, Kind.HELLO} == set(Kind)
+    assert {*MESSAGE_KINDS, *CONVERSATION_KINDS, *PARKING_KINDS, Kind.HELLO} == set(Kind)
     assert all(set(row) == set(CONVERSATION_KINDS) for row in CONVERSATION_TABLE.values())
     assert set(CONVERSATION_TABLE) == {False, True}
 
@@ -125,4 +127,4 @@ def test_the_wire_has_the_same_states_and_outcomes():
     symbols = {field.shape.name: field.shape.symbols for field in newest(VERSIONS)["acknowledgement"].shape.fields}
     assert symbols["twotick.State"] == tuple(State)
     assert symbols["twotick.Outcome"] == tuple(Outcome)
-    assert symbols["twotick.Kind"] == tuple(Kind)
+    assert symbols["twotick.Kind"] == ANSWERED_KINDS
