@@ -266,10 +266,9 @@ class Client:
         backlog = self._backlog()
         never = threading.Event()
         while True:
-            left = backlog.unhanded()
             left_s = deadline - time.monotonic()
-            if left == 0 or left_s <= 0:
-                return left
+            if left_s <= 0 or backlog.is_handed():
+                return backlog.unhanded()
             # Not on each change: a pump at work makes hundreds a second, and counting a backlog is not free.
             never.wait(min(_FLUSH_POLL_S, left_s))
 

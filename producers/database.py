@@ -81,7 +81,7 @@ class Database:
                 "this client was opened before a fork, in the parent process", "Open a new one in the child."
             )
         if self._closed:
-            raise ClientClosedError("the client is closed", "Open a new one; what it did not send is in the outbox.")
+            raise _closed_error()
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if found is None:
             with _translated(self.path):
@@ -114,7 +114,7 @@ class Database:
         Raises OutboxBusyError, OutboxFullError, OutboxError; whatever the block raises undoes it.
         """
         connection = self.connection()
-        with self._writing, _translated(self.path):
+        with self._writing, self._guarded():
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -130,8 +130,19 @@ class Database:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Run a block that only reads, with errors translated."""
         connection = self.connection()
-        with _translated(self.path):
+        with self._guarded():
             yield connection
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Translate errors; those of a connection that close() has just taken away say so."""
+        try:
+            with _translated(self.path):
+                yield
+        except OutboxError as error:
+            if self._closed:
+                raise _closed_error() from error
+            raise
 
     @property
     def generation(self) -> int:
@@ -155,7 +166,7 @@ class Database:
                 self._changed.wait(slice_s)
                 remaining_s -= slice_s
                 if self._generation == generation and not self._closed:
-                    with _translated(self.path):
+                    with self._guarded():
                         now = connection.execute("PRAGMA data_version").fetchone()[0]
                     self._local.data_version = now
                     if now != before:
@@ -176,6 +187,10 @@ class Database:
             for connection in self._connections:
                 connection.close()
             self._connections.clear()
+
+
+def _closed_error() -> ClientClosedError:
+    return ClientClosedError("the client is closed", "Open a new one; what it did not send is in the outbox.")
 
 
 @contextmanager

@@ -1,12 +1,15 @@
 """Flow control: how much may be in flight and unanswered. A slow server slows its clients; nothing is dropped."""
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 from producers.pages import NO_ROOM, Reports, Room, Row, Unanswered
 from producers.settings import ClientSettings
 
 PAGE_ROWS = 2_000
 PAGE_BYTES = 1024 * 1024
+
+_POSITION_AND_SIZE, _SIZE, _ATTEMPTS = itemgetter(0, 1), itemgetter(1), itemgetter(Row._fields.index("attempts"))
 
 
 class Window:
@@ -51,9 +54,9 @@ class Window:
         One may be out already: answered before its report came, and made due again because the inbox lost records.
         """
         self._forget(row.position for row in rows)
-        self.flying.update((row.position, row.size) for row in rows)
-        self._flying_bytes += sum(row.size for row in rows)
-        return sum(row.attempts > 0 for row in rows)
+        self.flying.update(map(_POSITION_AND_SIZE, rows))
+        self._flying_bytes += sum(map(_SIZE, rows))
+        return sum(map(bool, map(_ATTEMPTS, rows)))
 
     def settled(self, reports: Reports) -> None:
         """Note what is outstanding no more."""

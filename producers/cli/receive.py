@@ -1,5 +1,6 @@
 """`twotick receive`: what came in, and what comes."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,6 +43,7 @@ def _receive(  # noqa: PLR0913 - one parameter an option
                 # One at a time: a table knows its widths at the end only.
                 for message in messages:
                     factory.show([_row(message)], _COLUMNS, output or Form.JSONL)
+                    sys.stdout.flush()
             else:
                 factory.show(map(_row, messages), _COLUMNS, output)
         except KeyboardInterrupt:

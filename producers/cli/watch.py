@@ -1,5 +1,6 @@
 """`twotick watch`: ticks, live."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,6 +40,7 @@ def _watch(  # noqa: PLR0913 - one parameter an option
         try:
             while limit is None or shown < limit:
                 factory.show([_row(ticks.get(timeout=timeout_s))], _COLUMNS, output or Form.JSONL)
+                sys.stdout.flush()
                 shown += 1
         except queue.Empty:
             return

@@ -354,6 +354,7 @@ def test_a_wall_clock_that_is_an_hour_wrong(server, client, shift_ms):  # case C
         assert server.wait_until(lambda one: one.seen[Kind.SEND] == 1)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_client_used_after_a_fork(server, client):  # case C6
     me = client("alice")
     reader, writer = os.pipe()

@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import stat
+import threading
 
 import pytest
 
@@ -117,6 +118,7 @@ def test_a_file_that_is_no_outbox_is_refused(tmp_path):
         World(tmp_path / "a" / "b")
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_an_outbox_is_of_no_use_in_a_forked_child(world):  # case C6
     reader, writer = os.pipe()
     child = os.fork()
@@ -140,6 +142,29 @@ def test_closed_means_closed(world):
     world.database.close()
     with pytest.raises(ClientClosedError):
         world.send()
+
+
+def test_who_waits_while_it_is_closed_is_told(tmp_path):
+    database = Database(tmp_path / "a")
+    database.open()
+    raised, waiting = [], threading.Event()
+
+    def wait():
+        try:
+            while True:
+                with database.reading() as connection:
+                    connection.execute("SELECT 1").fetchone()
+                waiting.set()
+                database.wait_for_change(database.generation, 60)
+        except ClientClosedError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert waiting.wait(10)
+    database.close()
+    thread.join(10)
+    assert len(raised) == 1
 
 
 def test_what_kafka_never_had_is_cancelled_here(world):
