@@ -55,9 +55,11 @@ class Policy:
     """For a SEND that does not say how long it may take."""
     blocks_max: int = 1_000
     """Block changes kept in one conversation."""
+    parked_max: int = 1_000
+    """Records that wait in one parked conversation; those beyond it are left to their clients to send again."""
     block_window_offsets: int = 1_000_000
-    """How far back blocks can be asked about. What an owner has not committed, and what it reads again before that,
-    must always be less."""
+    """How far back blocks and parkings can be asked about. What an owner has not committed, and what it reads again
+    before that, must always be less."""
 
 
 class Folded(NamedTuple):

@@ -57,6 +57,20 @@ class Block(NamedTuple):
     active: bool
 
 
+class Parking(NamedTuple):
+    """One time in which a conversation was parked; see `consumers.parking`."""
+
+    since: Position
+    until: Position = NOWHERE
+    """Where it ended: the last event that went through belongs to it. NOWHERE: it has not ended."""
+    releasing: bool = False
+    """Whether those that wait go through, one after another."""
+    waiting: tuple[bytes, ...] = ()
+    """What waits, in order: message ids, and event ids of BLOCK and UNBLOCK."""
+    passed: tuple[Position, ...] = ()
+    """Where those that went through stand."""
+
+
 class ConversationRow(NamedTuple):
     """What other rows' folds depend on, asked *as of* a position; immutable."""
 
@@ -72,6 +86,8 @@ class ConversationRow(NamedTuple):
     version: int = 0
     applied: Position = NOWHERE
     stamp: int = 0
+    parkings: tuple[Parking, ...] = ()
+    """The last times in which it was parked, by position."""
 
 
 class Transition(NamedTuple):
@@ -109,3 +125,5 @@ class ConversationWrite(NamedTuple):
     """The conversation after one or more events of a batch."""
 
     row: ConversationRow
+    base: int = 0
+    """The newest version that was known to be durable before it."""
