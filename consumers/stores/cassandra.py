@@ -20,6 +20,7 @@ from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.query import BatchStatement, BatchType
 
 from consumers.errors import StoreRefusedError
+from consumers.locks.cassandra import CassandraLockTable
 from consumers.rows import ConversationWrite, MessageWrite, Owner
 from consumers.stores import cassandra_rows as rows
 from consumers.stores.cassandra_batches import BatchLimits, batches
@@ -43,6 +44,7 @@ from consumers.stores.contract import (
 )
 from consumers.stores.process import OpenIn
 from consumers.stores.settings import CassandraSettings
+from consumers.stores.shared import Shared
 from schemas.identity import bucket_of
 
 PAGE_ROWS: Final = 500
@@ -99,6 +101,8 @@ class CassandraStore:
         self._leases = Leases(session, keyspace, now_ms)
         self._topics = TopicRecords(session, keyspace)
         self._scan = Scan(session, keyspace)
+        self._shared: Shared | None = None
+        self._now_ms = now_ms
 
     @classmethod
     def open(cls, settings: CassandraSettings, *, now_ms: Callable[[], int] = _now_ms) -> Self:
@@ -132,6 +136,8 @@ class CassandraStore:
         messages: Sequence[MessageWrite],
         conversations: Sequence[ConversationWrite],
         done: Done,
+        *,
+        partition: int | None = None,  # noqa: ARG002 - stamps make a fenced owner's writes lose or equal
     ) -> None:
         """Send the rows in batches."""
         if not self._usable(done):
@@ -227,6 +233,16 @@ class CassandraStore:
     def all_messages(self) -> Iterator[StoredMessage]:
         """Read every message, paged."""
         return self._scan.all(self._open.check)
+
+    def shared(self) -> Shared:
+        """Return the shared tables; their statements are prepared when they are first asked for."""
+        self._open.check()
+        if self._shared is None:
+            keyspace = quoted(self._settings.keyspace)
+            with translating("to prepare statements"):
+                locks = CassandraLockTable(self._session, keyspace, check=self._open.check, now_ms=self._now_ms)
+            self._shared = Shared(locks)
+        return self._shared
 
     def ping(self) -> None:
         """Make one round trip."""

@@ -6,6 +6,9 @@
   itself nothing: the worker does, because a failed batch may be written again whole.
 - `read` answers what is durable now; rows that are not there are left out. So is a row of which only a later move has
   landed yet, not the write that makes it: its SEND is still uncommitted, so whoever takes over folds it again.
+- Two errors of `write` are about who else writes: `VersionConflictError` (in strict mode only: these rows are not as
+  the fold left them; read them, fold again) and `OwnerFencedError` (a later owner has the partition; a store that can
+  tell refuses, one that cannot keeps the later write all the same).
 - A foreign error never leaves a store: `StoreUnavailableError` (retriable: servers down, time-outs, overload),
   `StoreRefusedError` (not retriable: no such table, no permission, a schema of another version).
 - A store belongs to the process that opened it: in a forked child every call raises StoreRefusedError at once, and
@@ -16,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from consumers.rows import ConversationRow, ConversationWrite, MessageRow, MessageWrite, Owner, Transition
+from consumers.stores.shared import Shared
 
 MessageKey = tuple[str, bytes]
 """(conversation_id, message_id)."""
@@ -90,8 +94,13 @@ class Store(Protocol):
         messages: Sequence[MessageWrite],
         conversations: Sequence[ConversationWrite],
         done: Done,
+        *,
+        partition: int | None = None,
     ) -> None:
-        """Start to make the rows durable; `done` is called once, also when it fails. Raises nothing itself."""
+        """Start to make the rows durable; `done` is called once, also when it fails. Raises nothing itself.
+
+        `partition` is the one whose lease `owner` claimed; None where nobody's lease is asked about.
+        """
 
     def contents(self, messages: Sequence[MessageKey]) -> Mapping[MessageKey, Content]:
         """Read bodies for redelivery. Raises StoreUnavailableError, StoreRefusedError."""
@@ -140,6 +149,9 @@ class Store(Protocol):
 
     def all_messages(self) -> Iterator[StoredMessage]:
         """Read every message, in no particular order, paged; for checks over a whole store."""
+
+    def shared(self) -> Shared:
+        """Return the tables of what nodes share beside messages; unlike the rest, usable from any thread."""
 
     def ping(self) -> None:
         """Make one round trip. Raises StoreUnavailableError, StoreRefusedError."""

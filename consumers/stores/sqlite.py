@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from consumers.errors import StoreRefusedError
+from consumers.locks.sqlite import SqliteLockTable
 from consumers.rows import ConversationWrite, MessageWrite, Owner
 from consumers.stores.contract import (
     Content,
@@ -25,6 +26,7 @@ from consumers.stores.contract import (
     TopicRecord,
 )
 from consumers.stores.process import OpenIn
+from consumers.stores.shared import Shared
 from consumers.stores.sqlite_errors import translating
 from consumers.stores.sqlite_rows import (
     CONTENT,
@@ -38,6 +40,7 @@ from consumers.stores.sqlite_rows import (
     stored_message,
 )
 from consumers.stores.sqlite_schema import connect, migrate
+from consumers.stores.sqlite_shared import SharedConnection
 from consumers.stores.sqlite_writer import SqliteWriter, Work
 
 PAGE_ROWS: Final = 500
@@ -68,8 +71,17 @@ def _now_ms() -> int:
 class SqliteStore:
     """`Store` on a SQLite file; make one with `open`."""
 
-    def __init__(self, path: Path, reader: sqlite3.Connection, writer: SqliteWriter, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        reader: sqlite3.Connection,
+        writer: SqliteWriter,
+        now_ms: Callable[[], int],
+        busy_timeout_s: float,
+    ) -> None:
         self._path = path
+        self._busy_timeout_s = busy_timeout_s
+        self._shared: SharedConnection | None = None
         self._reader = reader
         self._writer = writer
         self._now_ms = now_ms
@@ -87,7 +99,7 @@ class SqliteStore:
             writer = SqliteWriter(connect(path, busy_timeout_s), path)
             reader = connect(path, busy_timeout_s)
         writer.start()
-        return cls(path, reader, writer, now_ms)
+        return cls(path, reader, writer, now_ms, busy_timeout_s)
 
     def read(self, messages: Sequence[MessageKey], conversations: Sequence[str]) -> Rows:
         """Read the rows named, all at once."""
@@ -195,6 +207,13 @@ class SqliteStore:
             yield from page
             after = (page[-1].row.conversation_id, page[-1].row.message_id)
 
+    def shared(self) -> Shared:
+        """Return the shared tables, on a connection of their own that is opened when they are first asked for."""
+        self._open.check()
+        if self._shared is None:
+            self._shared = SharedConnection(self._path, self._busy_timeout_s)
+        return Shared(SqliteLockTable(self._shared, now_ms=self._now_ms))
+
     def ping(self) -> None:
         """Read the schema's version."""
         self._fetch("PRAGMA user_version")
@@ -204,6 +223,8 @@ class SqliteStore:
         if self._open.close():
             self._writer.close()
             self._reader.close()
+            if self._shared is not None:
+                self._shared.close()
 
     def _submit(self, work: Work, done: Done) -> None:
         try:

@@ -53,6 +53,24 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     ) WITHOUT ROWID;
     CREATE TABLE pending_progress (log_partition INTEGER PRIMARY KEY, bucket INTEGER NOT NULL);
     """,
+    """
+    -- What the workers share beside messages. A lock's row stays, so that its fencing token only rises; it is held
+    -- while holder is not null and since_tick <= now < until_tick, by the clock that starts with the machine.
+    CREATE TABLE locks (
+        name TEXT PRIMARY KEY, fence INTEGER NOT NULL, holder TEXT, owner TEXT NOT NULL, since INTEGER NOT NULL,
+        until INTEGER NOT NULL, since_tick INTEGER NOT NULL, until_tick INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE config (
+        scope TEXT NOT NULL, version INTEGER NOT NULL, fence INTEGER NOT NULL, settings TEXT NOT NULL,
+        changed_key TEXT NOT NULL, changed_at INTEGER NOT NULL, changed_by TEXT NOT NULL,
+        PRIMARY KEY (scope, version)
+    ) WITHOUT ROWID;
+    CREATE TABLE partition_statistics (
+        log_partition INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, revision INTEGER NOT NULL,
+        snapshot INTEGER NOT NULL, node TEXT NOT NULL, at INTEGER NOT NULL, share TEXT NOT NULL
+    );
+    CREATE TABLE node_statistics (node TEXT PRIMARY KEY, at INTEGER NOT NULL, report TEXT NOT NULL) WITHOUT ROWID;
+    """,
 )
 
 

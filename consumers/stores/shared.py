@@ -1,0 +1,11 @@
+"""What nodes share in a store beside messages: all of it may be used from any thread."""
+
+from typing import NamedTuple
+
+from consumers.locks.contract import LockTable
+
+
+class Shared(NamedTuple):
+    """The shared tables of one open store; they end with it."""
+
+    locks: LockTable
