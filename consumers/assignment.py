@@ -113,6 +113,7 @@ class Assignment:
 
     def take(self) -> None:
         """Take partitions that were given and not taken yet; what cannot be taken now is tried again later."""
+        self._drop_fenced()
         for held in [held for held in self.held.values() if held.stage is Stage.TAKING]:
             if held.retry_at <= monotonic():
                 try:
@@ -246,13 +247,24 @@ class Assignment:
             lease = leases.get(held.partition)
             if lease is not None and (lease.epoch, lease.node) == owner.owner:
                 continue
-            self._counters.lease_losses += 1
-            extra = {"partition": held.partition, "epoch": owner.owner.epoch, "now": lease.epoch if lease else None}
-            LOG.error("lease lost: another worker owns the partition; dropped", extra=extra)
-            self._consumer.incremental_unassign([TopicPartition(self._topic.topic, held.partition)])
-            self._drop(held)
-            again = self.held[held.partition] = HeldPartition(held.partition)
-            again.retry_at = monotonic() + self._settings.session_timeout_s
+            self._lose(held, owner, lease.epoch if lease else None)
+
+    def _drop_fenced(self) -> None:
+        """Drop partitions of which the store has told a write that a later owner has them."""
+        fenced, self._pipeline.fenced = self._pipeline.fenced, []
+        for held in fenced:
+            if held.stage is Stage.OWNED and held.owner is not None:
+                self._lose(held, held.owner, None)
+
+    def _lose(self, held: HeldPartition, owner: PartitionOwner, epoch: int | None) -> None:
+        """Drop a partition that another worker owns; `epoch` is that one's, where it is known."""
+        self._counters.lease_losses += 1
+        extra = {"partition": held.partition, "epoch": owner.owner.epoch, "now": epoch}
+        LOG.error("lease lost: another worker owns the partition; dropped", extra=extra)
+        self._consumer.incremental_unassign([TopicPartition(self._topic.topic, held.partition)])
+        self._drop(held)
+        again = self.held[held.partition] = HeldPartition(held.partition)
+        again.retry_at = monotonic() + self._settings.session_timeout_s
 
     def commit(self, several: Iterable[HeldPartition], *, wait: bool) -> None:
         """Commit low-water marks that have moved; an error is counted and the commit made again (case K3)."""

@@ -53,6 +53,16 @@ class MessageCache:
         self.rows[key] = row
         self._order.append(key)
 
+    def replace(self, key: MessageKey, row: MessageRow | None) -> None:
+        """Put another row in a row's place; None where there turned out to be none."""
+        if row is None:
+            if self.rows.pop(key, None) is not None:
+                self._order.remove(key)
+        elif key in self.rows:
+            self.rows[key] = row
+        else:
+            self.add(key, row)
+
     def evict(self, pinned: Container[MessageKey]) -> None:
         """Put out the oldest rows that are not pinned until the limit holds; the read bound rises with them."""
         rows, order = self.rows, self._order
@@ -109,6 +119,16 @@ class ConversationCache:
         found = self.rows[row.conversation_id] = Conversation(row)
         self._order.append(row.conversation_id)
         return found
+
+    def replace(self, row: ConversationRow) -> None:
+        """Put another row in a conversation's place; the seqs seen since stay."""
+        before = self.rows.get(row.conversation_id)
+        if before is None:
+            self.add(row)
+            return
+        after = self.rows[row.conversation_id] = Conversation(row)
+        for install, seq in before.sequences.items():
+            after.sequences[install] = max(seq, after.sequences.get(install, 0))
 
     def evict(self, pinned: Container[str]) -> None:
         """Put out the oldest that are not pinned until the limit holds."""

@@ -19,6 +19,7 @@ class Counters:
         "events",
         "evictions",
         "expiries",
+        "fenced_writes",
         "kafka_errors",
         "lease_losses",
         "lost_ranges",
@@ -33,6 +34,7 @@ class Counters:
         "stale",
         "store_errors",
         "takeovers",
+        "version_conflicts",
         "warm_ups",
     )
 
@@ -48,6 +50,7 @@ class Counters:
         self.commits = self.commit_errors = self.polls = self.takeovers = self.lease_losses = 0
         self.kafka_errors = self.store_errors = self.producer_rebuilds = self.republished = 0
         self.lost_ranges = self.lost_records = 0
+        self.version_conflicts = self.fenced_writes = 0
 
     def add(self, tally: Tally) -> None:
         """Add a batch's outcomes."""

@@ -1,6 +1,6 @@
 """The errors of a worker: one root, each with what happened, what to do next, and whether waiting helps."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -24,6 +24,32 @@ class StoreUnavailableError(WorkerError):
 
 class StoreRefusedError(WorkerError):
     """The store answered no, and will again: a missing table, a missing permission, another schema version."""
+
+
+class VersionConflictError(WorkerError):
+    """Rows do not stand where the fold left them: someone else has written them.
+
+    Writing the same rows again meets the same answer: read them and fold their events again. What else the write had
+    may have become durable.
+    """
+
+    def __init__(self, messages: Sequence[tuple[str, bytes]], conversations: Sequence[str]) -> None:
+        count = len(messages) + len(conversations)
+        super().__init__(
+            f"{count} rows have been changed by someone else", "Read them and fold again; a worker does so by itself."
+        )
+        self.messages = messages
+        """(conversation_id, message_id) of each message."""
+        self.conversations = conversations
+
+
+class OwnerFencedError(WorkerError):
+    """A later owner has taken the partition: what this one writes is refused."""
+
+    def __init__(self, epoch: int, node: str) -> None:
+        super().__init__(
+            f"epoch {epoch} of {node} is over: a later owner has the partition", "Drop it; a worker does so by itself."
+        )
 
 
 class ExitCode(IntEnum):

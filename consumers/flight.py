@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from consumers.intake import Entry
 from consumers.publisher import Outgoing
 from consumers.work import Work
 from schemas.records import DeadLetter, Record
@@ -17,26 +18,60 @@ if TYPE_CHECKING:
 class Flight:
     """A batch whose rows are being written, then whose answers are being published."""
 
-    __slots__ = ("conversations", "durable", "held", "letters", "messages", "owner", "published", "work")
+    __slots__ = (
+        "conflicts",
+        "conversations",
+        "durable",
+        "entries",
+        "held",
+        "letters_of",
+        "messages",
+        "owner",
+        "published",
+        "under_way",
+        "work",
+    )
 
     def __init__(
-        self, held: "HeldPartition", owner: "PartitionOwner", work: Work, letters: Sequence[DeadLetter]
+        self,
+        held: "HeldPartition",
+        owner: "PartitionOwner",
+        work: Work,
+        entries: Sequence[Entry],
+        letters_of: Callable[[Work], Sequence[DeadLetter]],
     ) -> None:
         self.held = held
         self.owner = owner
         self.work = work
-        self.letters = letters
+        self.entries = entries
+        """What it was folded from."""
+        self.letters_of = letters_of
+        """Makes the batch's dead letters."""
+        self.under_way = False
+        """Whether its rows are on their way to the store, or wait to be tried again."""
+        self.conflicts = 0
+        """How often it had to be folded again."""
         self.messages: list[MessageWrite] = work.message_writes()
         self.conversations: list[ConversationWrite] = work.conversation_writes()
         self.durable = False
         self.published = False
         """Whether its answers are on their way; its rows need not stay in memory then."""
 
+    def folded_again(self, work: Work) -> None:
+        """Take the outcome of another fold; its rows are to be written anew."""
+        self.work = work
+        self.messages, self.conversations = work.message_writes(), work.conversation_writes()
+        self.durable = False
+
     def outgoing(self, encode: Callable[[Record], bytes]) -> Iterator[Outgoing]:
         """Yield the batch's answers, deliveries and dead letters, each encoded when it is asked for."""
+        letters = self.letters_of(self.work)
+        return self._encoded(letters, encode)
+
+    def _encoded(self, letters: Sequence[DeadLetter], encode: Callable[[Record], bytes]) -> Iterator[Outgoing]:
         for acknowledgement in self.work.acknowledgements:
             yield INBOX, acknowledgement.user.encode(), encode(acknowledgement)
         for delivery in self.work.deliveries:
             yield INBOX, delivery.user.encode(), encode(delivery)
-        for letter in self.letters:
+        for letter in letters:
             yield DEAD_LETTERS, letter.key, encode(letter)

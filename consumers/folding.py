@@ -3,7 +3,7 @@
 `apply` folds an event that is to be written and answered; `warm` folds one that an owner before us has finished.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from consumers.answers import DEAD_LETTER_REASONS, answer, answer_about_conversation, tick
@@ -88,7 +88,8 @@ class Folding:
         self._settings = settings
         self._takeover = takeover
         self._dirty: dict[MessageKey, tuple[int, MessageWrite]] = {}
-        self._dirty_conversations: dict[str, int] = {}
+        self._dirty_conversations: dict[str, tuple[int, int]] = {}
+        """The newest batch that writes each, and the version that was durable before."""
 
     def load(self, cold: Rows) -> None:
         """Take in rows that were read; what is in memory is newer and stays."""
@@ -103,6 +104,16 @@ class Folding:
     def evict(self) -> None:
         """Put out what is over the limits, but nothing that is not durable."""
         self.messages.evict(self._dirty)
+    def replace(self, messages: Iterable[MessageKey], conversations: Iterable[str], found: Rows) -> None:
+        """Take rows as they were found where someone else has written them: what is in memory of them is wrong."""
+        for key in messages:
+            self._dirty.pop(key, None)
+            self.messages.replace(key, found.messages.get(key))
+        for conversation_id in conversations:
+            self._dirty_conversations.pop(conversation_id, None)
+            row = found.conversations.get(conversation_id) or ConversationRow(conversation_id)
+            self.conversations.replace(row)
+
         self.conversations.evict(self._dirty_conversations)
 
     def durable(self, work: Work) -> None:
@@ -235,8 +246,8 @@ class Folding:
 
     def _write_conversation(self, conversation: Conversation, row: ConversationRow, work: Work) -> None:
         conversation.row = row
-        work.conversations[row.conversation_id] = ConversationWrite(row)
-        self._dirty_conversations[row.conversation_id] = work.number
+        work.conversations[row.conversation_id] = ConversationWrite(row, base)
+        self._dirty_conversations[row.conversation_id] = (work.number, base)
 
     def _answer(self, event: Event, folded: Folded, at: At, work: Work) -> None:
         if event.actor:
@@ -275,6 +286,8 @@ class Folding:
             if conversation is not None:
                 conversation.row = fold_block(event, conversation.row, at, self._settings.policy).row
             return
+        dirty = self._dirty_conversations.get(row.conversation_id)
+        base = conversation.row.version if dirty is None else dirty[1]
         if kind == HELLO:
             return
         key = (event.conversation_id, event.message_id)
@@ -311,8 +324,9 @@ class Folding:
         return row
 
 
-def _clean(dirty: dict[str, int], written: Mapping[str, object], number: int) -> None:
+def _clean(dirty: dict[str, tuple[int, int]], written: Mapping[str, object], number: int) -> None:
     """Forget what a batch has written, unless a later batch has it too."""
     for name in written:
-        if dirty.get(name) == number:
+        held = dirty.get(name)
+        if held is not None and held[0] == number:
             del dirty[name]

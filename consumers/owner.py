@@ -22,7 +22,7 @@ from consumers.pending import PendingDeliveries, Spill
 from consumers.redelivery import buckets_of
 from consumers.rows import At, MessageRow, Owner
 from consumers.stores.contract import MessageKey, Pending, Rows
-from consumers.work import Needs, Work
+from consumers.work import Conflict, Needs, Work
 
 __all__ = ["OwnerSettings", "PartitionOwner", "Takeover"]
 
@@ -143,6 +143,32 @@ class PartitionOwner:
                 apply(event, make(At, (generation, partition, offset, appended_at)), work)
         folding.evict()
         return work
+
+    def refold(self, work: Work, entries: Sequence[Entry], conflict: Conflict) -> Work:
+        """Fold a batch once more after rows of it were changed by someone else and `replace` has taken them in.
+
+        What was to be written of the others stays; they are ahead of these records now, as they are after a crash, so
+        the answers are those of a replay.
+        """
+        again = Work(work.number, work.span, work.now_ms)
+        again.messages = {key: write for key, write in work.messages.items() if key not in conflict.messages}
+        again.conversations = {
+            name: write for name, write in work.conversations.items() if name not in conflict.conversations
+        }
+        generation, partition = self._takeover.generation, self._takeover.partition
+        for offset, appended_at, event, reason, detail in entries:
+            if offset < self._warm_to:
+                again.tally.warm += 1
+            elif event is None:
+                again.tally.refuse(reason)
+                again.refuse(offset, reason, detail)
+            else:
+                self._folding.apply(event, At(generation, partition, offset, appended_at), again)
+        return again
+
+    def replace(self, conflict: Conflict, found: Rows) -> None:
+        """Take rows as they were found where someone else has written them."""
+        self._folding.replace(conflict.messages, conflict.conversations, found)
 
     def durable(self, work: Work) -> None:
         """Note that a batch's rows are in the store; batches are told in order."""

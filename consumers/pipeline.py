@@ -2,6 +2,8 @@
 
 Within a partition answers go out in the order of the batches, each when its rows and those before it are durable.
 A write that failed is made again, the same one, after a growing wait; meanwhile nothing more is read (case C8).
+Where someone else has written a row (strict mode), the row is read, the partition's unfinished batches are folded
+again on it and written again, a bounded number of times.
 """
 
 import logging
@@ -10,21 +12,26 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from random import random
 from time import monotonic
-from typing import Protocol
+from typing import Final, Protocol
 
 from consumers.counters import Counters
 from consumers.dead_letters import Original, dead_letter
-from consumers.errors import WorkerError
+from consumers.errors import OwnerFencedError, VersionConflictError, WorkerError
 from consumers.flight import Flight
 from consumers.held import HeldPartition, Stage
+from consumers.intake import Entry
 from consumers.outage import Outage
 from consumers.owner import PartitionOwner
 from consumers.publisher import Job, Publisher
+from consumers.rows import Owner
 from consumers.stores.contract import Done, Store
-from consumers.work import Work
-from schemas.records import Record
+from consumers.work import Conflict, Work
+from schemas.records import DeadLetter, Record
 
 LOG = logging.getLogger(__name__)
+
+CONFLICTS_MAX: Final = 20
+"""How often a batch is folded again before the worker ends: someone writes faster than it does."""
 
 
 class Settled(Protocol):
@@ -52,6 +59,9 @@ class Pipeline:
         self._counters = counters
         self._settled: SimpleQueue[tuple[Settled, Exception | None]] = SimpleQueue()
         self._retries: list[Callable[[], None]] = []
+        self._conflicts: dict[HeldPartition, Conflict] = {}
+        self.fenced: list[HeldPartition] = []
+        """Partitions of which the store says that a later owner has them."""
         self.unwritten = 0
         """Writes that the store has not answered."""
         self.unfinished = 0
@@ -63,15 +73,17 @@ class Pipeline:
         put = self._settled.put
         return lambda error: put((settled, error))
 
-    def start(
-        self, held: HeldPartition, owner: PartitionOwner, work: Work, messages: Sequence[Original], now_ms: int
+    def start(  # noqa: PLR0913, PLR0917 - a batch and where it comes from
+        self,
+        held: HeldPartition,
+        owner: PartitionOwner,
+        work: Work,
+        entries: Sequence[Entry],
+        messages: Sequence[Original],
+        now_ms: int,
     ) -> None:
-        """Send a batch of `held`'s owner on its way; `messages` are the Kafka messages it was folded from."""
-        letters = []
-        if work.refusals:
-            by_offset = {message.offset(): message for message in messages}
-            letters = [dead_letter(each, by_offset[each.offset], owner.owner, now_ms) for each in work.refusals]
-        flight = Flight(held, owner, work, letters)
+        """Send a batch of `held`'s owner on its way; it was folded from `entries`, which `messages` were in Kafka."""
+        flight = Flight(held, owner, work, entries, partial(_letters, messages, owner.owner, now_ms))
         held.flights.append(flight)
         self.unfinished += 1
         self._write(flight)
@@ -83,18 +95,70 @@ class Pipeline:
             self._written(flight, None)
             return
         done = self.done(partial(self._written, flight))
+        flight.under_way = True
         self._counters.row_writes += len(flight.messages) + len(flight.conversations)
-        self._store.write(flight.owner.owner, flight.messages, flight.conversations, done)
+        owner = flight.owner.owner
+        self._store.write(owner, flight.messages, flight.conversations, done, partition=flight.held.partition)
 
     def _written(self, flight: Flight, error: Exception | None) -> None:
         held = flight.held
         if held.stage is not Stage.OWNED:
             return
-        if error is not None:
+        if isinstance(error, VersionConflictError):
+            self._conflict(flight, error)
+        elif isinstance(error, OwnerFencedError):
+            self._counters.fenced_writes += 1
+            self.fenced.append(held)
+        elif error is not None:
             self.retry(error, partial(self._write, flight))
             return
-        flight.durable = True
-        self._publish_durable(held)
+        else:
+            flight.durable = True
+            self._publish_durable(held)
+        flight.under_way = False
+
+    def _conflict(self, flight: Flight, error: VersionConflictError) -> None:
+        """Note that rows of a batch were written by someone else; raise where that has no end."""
+        self._counters.version_conflicts += len(error.messages) + len(error.conversations)
+        flight.conflicts += 1
+        if flight.conflicts > CONFLICTS_MAX:
+            raise error
+        conflict = self._conflicts.setdefault(flight.held, Conflict(set(), set()))
+        conflict.messages.update(error.messages)
+        conflict.conversations.update(error.conversations)
+        LOG.warning(
+            "rows were changed by someone else: they are read and folded again",
+            extra={"partition": flight.held.partition, "rows": len(error.messages) + len(error.conversations)},
+        )
+
+    @property
+    def folds_again(self) -> bool:
+        """Whether batches wait to be folded again; nothing may be folded before that."""
+        return bool(self._conflicts)
+
+    def _settle_conflicts(self) -> None:
+        """Fold again what conflicts have stopped, once none of the partition's rows is on its way."""
+        for held in list(self._conflicts):
+            if not any(flight.under_way for flight in held.flights):
+                try:
+                    self._fold_again(held, self._conflicts[held])
+                except WorkerError as error:
+                    self.store_failed(error)
+                    return
+                self._outage.over()
+
+    def _fold_again(self, held: HeldPartition, conflict: Conflict) -> None:
+        """Read the rows, fold the partition's unpublished batches on them, in order, and write those again."""
+        flights = [flight for flight in held.flights if not flight.published]
+        for flight in flights:
+            conflict = conflict.widened(flight.work)
+        found = self._store.read(list(conflict.messages), list(conflict.conversations))
+        del self._conflicts[held]
+        flights[0].owner.replace(conflict, found)
+        for flight in flights:
+            flight.folded_again(flight.owner.refold(flight.work, flight.entries, conflict))
+        for flight in flights:
+            self._write(flight)
 
     def retry(self, error: Exception, again: Callable[[], None]) -> None:
         """Have a failed write made again when the store is tried next; raise what it will not get over."""
@@ -120,6 +184,7 @@ class Pipeline:
                 flight.messages, flight.conversations = [], []
                 flight.owner.durable(flight.work)
                 self._publisher.submit(Job(flight.outgoing(self._encode), partial(self._finish, flight)))
+                flight.entries, flight.letters_of = (), _no_letters
 
     def _finish(self, flight: Flight) -> None:
         held, work = flight.held, flight.work
@@ -132,12 +197,12 @@ class Pipeline:
         counters.add(work.tally)
         counters.answers += len(work.acknowledgements)
         counters.deliveries += len(work.deliveries)
-        counters.dead_letters += len(flight.letters)
+        counters.dead_letters += len(work.refusals)
 
     @property
     def tries_again(self) -> bool:
         """Whether something is on its way to the store, or will be, that shows whether the store is back."""
-        return self.unwritten > 0 or bool(self._retries)
+        return self.unwritten > 0 or bool(self._retries) or bool(self._conflicts)
 
     def serve(self, wait_s: float = 0.0) -> None:
         """Take what the store has answered, waiting at most `wait_s` for the first; try failed writes again."""
@@ -156,8 +221,24 @@ class Pipeline:
             retries, self._retries = self._retries, []
             for again in retries:
                 again()
+        if self._conflicts and monotonic() >= self._outage.until:
+            self._settle_conflicts()
 
     def give_up(self, held: HeldPartition) -> None:
         """Forget a partition's batches; what the store or Kafka still says about them is ignored."""
         self.unfinished -= len(held.flights)
+        self._conflicts.pop(held, None)
         held.give_up()
+
+
+def _letters(messages: Sequence[Original], owner: Owner, now_ms: int, work: Work) -> list[DeadLetter]:
+    """Return the dead letters of a batch that was folded from these Kafka messages."""
+    if not work.refusals:
+        return []
+    by_offset = {message.offset(): message for message in messages}
+    return [dead_letter(each, by_offset[each.offset], owner, now_ms) for each in work.refusals]
+
+
+def _no_letters(_work: Work) -> list[DeadLetter]:
+    """Stand for `_letters` once a batch's records are being published: nothing of Kafka's is kept any longer."""
+    return []

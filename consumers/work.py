@@ -22,6 +22,18 @@ class Needs(NamedTuple):
     conversations: list[str]
 
 
+class Conflict(NamedTuple):
+    """Rows that someone else has written."""
+
+    messages: set[MessageKey]
+    conversations: set[str]
+
+    def widened(self, work: "Work") -> "Conflict":
+        """Return it with the messages that a batch made in those conversations: their first states rest on them."""
+        made = {key for key, write in work.messages.items() if write.body is not None and key[0] in self.conversations}
+        return Conflict(self.messages | made, self.conversations)
+
+
 class Refusal(NamedTuple):
     """A record for the dead letters."""
 

@@ -185,7 +185,7 @@ class Worker:
         """Say whether more may be read: nothing is down, and not too much is unfinished."""
         if now >= self._outage.until and (self._stash or self._outage.active):
             self._look_whether_store_is_back()
-        if self._stash or self._outage.active:
+        if self._stash or self._outage.active or self._pipeline.folds_again:
             return False
         if self._pipeline.unfinished >= self._settings.batches_in_flight_max:
             return False
@@ -284,7 +284,7 @@ class Worker:
             work = batch.owner.fold(batch.entries, _of(found, need), now_ms)
             self.counters.events += len(batch.entries)
             batch.held.since_ms = batch.entries[-1].appended_at
-            self._pipeline.start(batch.held, batch.owner, work, batch.messages, now_ms)
+            self._pipeline.start(batch.held, batch.owner, work, batch.entries, batch.messages, now_ms)
 
     def _look_whether_store_is_back(self) -> None:
         """Try again what could not be read; ask the store itself where nothing else is going to tell."""

@@ -141,7 +141,13 @@ class StoreSession:
         return {key: contents[key][0] for key in messages if key in contents}
 
     def write(
-        self, owner: Owner, messages: Sequence[MessageWrite], conversations: Sequence[ConversationWrite], done: Done
+        self,
+        owner: Owner,
+        messages: Sequence[MessageWrite],
+        conversations: Sequence[ConversationWrite],
+        done: Done,
+        *,
+        partition: int | None = None,
     ) -> None:
         self._process.touch("write")
         self.operations.append(Operation(owner, [*messages, *conversations], done))

@@ -97,7 +97,9 @@ class FakeStore:
     def __init__(self) -> None:
         self.writes: list[tuple[list[Any], Callable[[Exception | None], None]]] = []
 
-    def write(self, _owner: Any, messages: list[Any], _conversations: list[Any], done: Any) -> None:
+    def write(
+        self, _owner: Any, messages: list[Any], _conversations: list[Any], done: Any, *, partition: int | None = None
+    ) -> None:
         self.writes.append((messages, done))
 
     def answer(self, number: int, error: Exception | None = None) -> None:
@@ -134,7 +136,7 @@ class Bench:
         batch = entries(events, self.owner.position)
         messages = [FakeMessage("t", b"c", b"raw", entry.offset) for entry in batch]
         work = self.owner.fold(batch, NOTHING, START_MS)
-        self.pipeline.start(self.held, self.owner, work, messages, START_MS)
+        self.pipeline.start(self.held, self.owner, work, batch, messages, START_MS)
 
     def turn(self) -> None:
         self.pipeline.serve()
