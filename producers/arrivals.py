@@ -13,8 +13,8 @@ from typing import NamedTuple
 from producers.clock import Clock, log_time
 from producers.database import Database
 from producers.outbox import Outbox, get_estimate, get_install, move, start_install
-from producers.states import Verdict, ahead_wait_ms, rises, verdict
-from schemas.identity import text_of, time_of
+from producers.states import Verdict, again_in_ms, rises, verdict
+from schemas.identity import text_of
 from schemas.lifecycle import RECEIPTS, Kind, Outcome
 from schemas.records import Acknowledgement, Delivery
 
@@ -108,10 +108,9 @@ class Arrivals:
     def _answered(self, connection: sqlite3.Connection, position: int, ack: Acknowledgement, told: Verdict) -> None:
         """Take the event that is answered out of the queue, unless the answer is to ask again."""
         if not told.settles:
-            wait_ms = ahead_wait_ms(time_of(ack.message_id), ack.appended_at)
             connection.execute(
                 "UPDATE queue SET next_attempt_at = ? WHERE position = ? AND in_flight = 0",
-                (self._clock.wall_ms() + wait_ms, position),
+                (self._clock.wall_ms() + again_in_ms(ack), position),
             )
             return
         connection.execute("DELETE FROM queue WHERE position = ?", (position,))

@@ -2,10 +2,14 @@
 
 from typing import NamedTuple
 
-from schemas.lifecycle import FINAL, RANK, Kind, Outcome, Reason, State
+from schemas.identity import time_of
+from schemas.lifecycle import RANK, Kind, Outcome, Reason, State
 from schemas.records import Acknowledgement
 
 NO_STATE = ""
+PARKED_WAIT_MS = 15_000
+"""Each copy of an event in a parked conversation is one more record in the log."""
+
 _NOT_FINAL = frozenset({Reason.ID_AHEAD, Reason.PARKED})
 
 
@@ -39,11 +43,11 @@ def rises(known: str, told: str) -> bool:
     return told != NO_STATE and RANK[told] > RANK[known]
 
 
-def is_final(state: str) -> bool:
-    """Say whether nothing leaves `state`, so that the content need not be kept for a resend."""
-    return state in FINAL
+def again_in_ms(ack: Acknowledgement) -> int:
+    """Return in how many ms to send an event again whose refusal is not final.
 
-
-def ahead_wait_ms(id_ms: int, appended_at: int) -> int:
-    """Return how many ms to wait until an id that is ahead of the log by these two times is welcome; at least 1 s."""
-    return max(1_000, id_ms - appended_at)
+    An id that is ahead of the log is welcome when its time has come; at least 1 s.
+    """
+    if ack.reason == Reason.PARKED:
+        return PARKED_WAIT_MS
+    return max(1_000, time_of(ack.message_id) - ack.appended_at)

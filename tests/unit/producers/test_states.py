@@ -4,7 +4,8 @@ from itertools import permutations
 
 import pytest
 
-from producers.states import ahead_wait_ms, rises, verdict
+from producers.states import again_in_ms, rises, verdict
+from schemas.identity import uuid7
 from schemas.lifecycle import RANK, Kind, Outcome, Reason, State
 from schemas.records import NO_ID, Acknowledgement
 
@@ -47,5 +48,12 @@ def test_nothing_leaves_a_final_state():
 
 
 def test_an_early_id_waits_until_its_time():
-    assert ahead_wait_ms(10_000, 4_000) == 6_000
-    assert ahead_wait_ms(10_000, 9_999) == 1_000
+    early = ack(outcome=Outcome.REFUSED, reason=Reason.ID_AHEAD)._replace(message_id=uuid7(10_000, 0))
+    assert again_in_ms(early._replace(appended_at=4_000)) == 6_000
+    assert again_in_ms(early._replace(appended_at=9_999)) == 1_000
+
+
+def test_a_parked_conversation_is_asked_again_in_a_while():
+    parked = ack(outcome=Outcome.REFUSED, reason=Reason.PARKED, state=State.PENDING)
+    assert not verdict(parked).settles
+    assert again_in_ms(parked) == 15_000
