@@ -9,7 +9,7 @@ import consumers.fold
 import consumers.folding
 import consumers.owner
 import consumers.pipeline
-import consumers.redelivery
+import consumers.takeover
 import producers.arrivals
 import producers.backlog
 from consumers.rows import NOWHERE, MessageRow
@@ -41,8 +41,8 @@ class Defences:
     """A row is marked as handed over before Kafka gets it."""
     dedupe: bool = True
     """A message that came in before is not taken as another."""
-    resend: bool = True
-    """What nobody has answered is sent again."""
+    recovery: bool = True
+    """What a dead pump had in flight goes again."""
     redelivery: bool = True
     """What has no receipt is delivered again."""
     tail: bool = True
@@ -89,12 +89,10 @@ def _written(pipeline: Any, flight: Any, error: Exception | None) -> None:
 
 
 _WRITTEN = consumers.pipeline.Pipeline._written
-_APPLY = producers.arrivals.Arrivals.apply
 
 
 def _no_tail(committed: int | None, low: int, high: int, _tail_records: int) -> Any:
-    start = consumers.takeover.start_of(committed, low, high, 0)
-    return start
+    return consumers.takeover.start_of(committed, low, high, 0)
 
 
 _DELIVERED = producers.arrivals.Arrivals._delivered
@@ -121,8 +119,11 @@ _REPLACED: dict[str, tuple[Replacement, ...]] = {
     "cold_reads": ((consumers.owner.PartitionOwner, "needs", _no_needs),),
     "handed_mark": ((producers.backlog, "_HAND", producers.backlog._HAND.replace("handed + 1", "handed")),),
     "dedupe": ((producers.arrivals.Arrivals, "_delivered", _take_twice),),
-    "resend": ((producers.backlog.Backlog, "_next_attempts", lambda backlog: [2**50] * 24),),
-    "redelivery": ((consumers.owner.PartitionOwner, "due", lambda *_: []),),
+    "recovery": ((producers.backlog.Backlog, "recover", lambda _: 0),),
+    "redelivery": (
+        (consumers.owner.PartitionOwner, "due", lambda *_: []),
+        (consumers.owner.PartitionOwner, "bucket_due", lambda *_: None),
+    ),
     "tail": ((consumers.assignment, "start_of", _no_tail),),
     "by_rank": ((producers.arrivals, "rises", _by_arrival),),
 }

@@ -1,6 +1,7 @@
 """What can go wrong in a simulated run and how likely it is; and how large a run is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from random import Random
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,4 +74,46 @@ class Plan:
     partitions: int = 2
 
 
-NO_FAULTS = Faults(**dict.fromkeys(Faults.__dataclass_fields__, 0.0))
+MILD = Faults()
+HARSH_ON_OWNERS = replace(
+    MILD,
+    expel=0.02,
+    expelled_without_knowing=0.95,
+    worker_clock_jump=0.02,
+    inbox_retention=0.02,
+    pause_in_a_call=0.006,
+)
+"""Owners lose their partitions all the time and learn of it late, with clocks that are far apart."""
+HARSH_ON_CLIENTS = replace(
+    MILD,
+    crash_in_a_call=0.006,
+    producer_fatal=0.02,
+    client_clock_jump=0.02,
+    outbox_busy=0.04,
+    outbox_full=0.02,
+    inbox_retention=0.02,
+    backup_restored=0.0,
+)
+HARSH_ON_THE_STORE = replace(
+    MILD, write_fails=0.2, write_lands_unknown=0.2, write_lands_twice=0.15, read_fails=0.1, store_outage=0.01
+)
+_PROFILES = (MILD, MILD, HARSH_ON_OWNERS, HARSH_ON_CLIENTS, HARSH_ON_THE_STORE)
+NAMES = tuple(Faults.__dataclass_fields__)
+
+
+def of_seed(seed: int) -> tuple[Plan, Faults]:
+    """Return how large a seed's run is and what goes wrong in it."""
+    rng = Random(f"{seed}/plan")
+    plan = Plan(
+        messages=rng.choice((4, 8, 12, 12, 20)),
+        steps=rng.choice((200, 500, 500, 700)),
+        clients=rng.choice((2, 3, 3, 4)),
+        workers=rng.choice((1, 2, 2, 3)),
+        partitions=rng.choice((1, 2, 2, 3)),
+    )
+    return plan, _PROFILES[seed % len(_PROFILES)]
+
+
+def without(faults: Faults, names: tuple[str, ...]) -> Faults:
+    """Return faults of which some are silenced."""
+    return replace(faults, **dict.fromkeys(names, 0.0))

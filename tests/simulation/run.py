@@ -8,7 +8,7 @@ from compose.checking.history import Fault, Findings
 from tests.simulation import seams
 from tests.simulation.defences import Defences, replacements
 from tests.simulation.evidence import gather
-from tests.simulation.faults import Faults, Plan
+from tests.simulation.faults import Faults, Plan, of_seed
 from tests.simulation.world import World
 
 
@@ -37,8 +37,12 @@ class Result:
 def run(
     seed: int, plan: Plan | None = None, faults: Faults | None = None, defences: Defences | None = None
 ) -> Result:
-    """Run a seed. An error that no part of production expects is a fault too: everything it would do is stuck."""
-    plan, faults, defences = plan or Plan(), faults or Faults(), defences or Defences()
+    """Run a seed; what is not given is as the seed has it.
+
+    An error that no part of production expects is a fault too: everything that it would have done is stuck.
+    """
+    own_plan, own_faults = of_seed(seed)
+    plan, faults, defences = plan or own_plan, faults or own_faults, defences or Defences()
     world = World(seed, plan, faults, defences)
     with seams.running(world), seams.replaced(replacements(defences)):
         try:

@@ -1,0 +1,65 @@
+"""A failing run made small: as few faults, messages and steps as still show the same kind of failure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tests.simulation.defences import Defences
+from tests.simulation.faults import NAMES, Faults, Plan, without
+from tests.simulation.run import Result, run
+
+_RUNS_MAX = 120
+
+
+@dataclass(slots=True)
+class _Search:
+    """The smallest failing run so far."""
+
+    best: Result
+    kinds: set[str]
+    defences: Defences
+    silenced: tuple[str, ...] = ()
+    runs: int = 0
+
+    def still_fails(self, plan: Plan, faults: Faults) -> bool:
+        """Try a smaller run; keep it if it fails in the same way."""
+        if self.runs >= _RUNS_MAX:
+            return False
+        self.runs += 1
+        result = run(self.best.seed, plan, faults, self.defences)
+        if not result.kinds & self.kinds:
+            return False
+        self.best = result
+        return True
+
+
+def shrink(failing: Result, defences: Defences) -> tuple[Result, tuple[str, ...]]:
+    """Return the smallest failing run that was found, and the faults that it does without."""
+    search = _Search(failing, failing.kinds, defences)
+    for name in NAMES:
+        if getattr(search.best.faults, name) and search.still_fails(
+            search.best.plan, without(search.best.faults, (name,))
+        ):
+            search.silenced = (*search.silenced, name)
+    for field in ("steps", "messages"):
+        for smaller in _smaller(getattr(search.best.plan, field)):
+            search.still_fails(replace(search.best.plan, **{field: smaller}), search.best.faults)
+    return search.best, search.silenced
+
+
+def _smaller(value: int) -> Iterator[int]:
+    """Yield smaller values, ever nearer to `value`: the first that fails is kept, then only smaller ones count."""
+    step = value // 2
+    while step:
+        yield value - step
+        step //= 2
+
+
+def command(result: Result, silenced: tuple[str, ...], defences_off: tuple[str, ...]) -> str:
+    """Return the one command that repeats a run."""
+    parts = [f"python -m tests.simulation --seed {result.seed}"]
+    parts += [f"--steps {result.plan.steps} --messages {result.plan.messages}"]
+    if silenced:
+        parts.append(f"--silence {','.join(silenced)}")
+    if defences_off:
+        parts.append(f"--defences-off {','.join(defences_off)}")
+    return " ".join(parts)
