@@ -115,12 +115,16 @@ class LogTime:
     """False: no report has told it yet, this is the machine's own time."""
     shift_ms: int
     """What to add to a time of the wall clock; 0 where unknown."""
+    id_ms: int
+    """The log's time at least: what ids are made of, for one that is ahead of the log is put off, and passed by."""
 
 
 def log_time(clock: Clock, estimate: Estimate | None) -> LogTime:
     """Return the log's time by an estimate, the wall clock's where there is none of this boot."""
     wall = clock.wall_ms()
     if estimate is None or estimate.boot != clock.boot:
-        return LogTime(wall, known=False, shift_ms=0)
-    now = round(clock.steady_ms() + estimate.offset_ms)
-    return LogTime(now, known=True, shift_ms=now - wall)
+        return LogTime(wall, known=False, shift_ms=0, id_ms=wall)
+    steady = clock.steady_ms()
+    now = round(steady + estimate.offset_ms)
+    surely = int(steady + estimate.offset_ms - estimate.uncertainty_at(steady))
+    return LogTime(now, known=True, shift_ms=now - wall, id_ms=surely)

@@ -103,9 +103,9 @@ class Outbox:
             expires_at = message.expires_at_ms + now.shift_ms if message.expires_at_ms else 0
         return Event(
             kind=Kind.SEND,
-            event_id=new_id(now.ms),
+            event_id=new_id(now.id_ms),
             conversation_id=message.conversation_id,
-            message_id=new_id(now.ms),
+            message_id=new_id(now.id_ms),
             actor=self._user,
             install=install,
             seq=seq,
@@ -133,7 +133,7 @@ class Outbox:
         now = log_time(self._clock, get_estimate(connection))
         event = Event(
             kind=kind,
-            event_id=new_id(now.ms),
+            event_id=new_id(now.id_ms),
             conversation_id=conversation_id,
             message_id=message_id,
             actor=self._user,

@@ -15,7 +15,7 @@ CLOCK_TOLERANCE_MS = 1_000
 
 def latest_id(now: LogTime) -> bytes:
     """Return an id above which ids are too far ahead of the log."""
-    return (now.ms + CLOCK_TOLERANCE_MS).to_bytes(6, "big") + b"\xff" * 10
+    return (now.id_ms + CLOCK_TOLERANCE_MS).to_bytes(6, "big") + b"\xff" * 10
 
 
 def remake(connection: sqlite3.Connection, row: Row, now: LogTime, codec: Codec) -> Row:
@@ -28,8 +28,8 @@ def remake(connection: sqlite3.Connection, row: Row, now: LogTime, codec: Codec)
     (clocked,) = connection.execute("SELECT clocked FROM queue WHERE position = ?", (row.position,)).fetchone()
     if event.expires_at and not clocked:
         event = event._replace(expires_at=max(1, event.expires_at + now.shift_ms))
-    if time_of(event.message_id) > now.ms + CLOCK_TOLERANCE_MS:
-        event = event._replace(message_id=new_id(now.ms), event_id=new_id(now.ms))
+    if time_of(event.message_id) > now.id_ms + CLOCK_TOLERANCE_MS:
+        event = event._replace(message_id=new_id(now.id_ms), event_id=new_id(now.id_ms))
         connection.execute(
             "UPDATE messages SET message_id = ?, first_id = ifnull(first_id, message_id) WHERE position = ?",
             (event.message_id, row.position),

@@ -59,3 +59,15 @@ def test_a_broker_without_a_clock_has_ours():
     clock = TurnedClock()
     assert append_time(1234, clock, clock.steady - 10, clock.steady) == START_MS - 5
     assert append_time(EARLIEST_MS, clock, 0, 0) == EARLIEST_MS
+
+
+@given(part=st.floats(0, 1), trip_ms=st.floats(0.1, 60_000))
+def test_ids_are_not_made_ahead_of_the_log_however_slow_the_report(part, trip_ms):
+    """The process may have stood still between produce and report (simulation, seed 52)."""
+    clock = TurnedClock()
+    appended_at = int(START_MS + trip_ms * part)  # the log's clock and ours agree
+    estimate = measured(Report(clock.steady, clock.steady + trip_ms, appended_at), clock.boot)
+    clock.pass_ms(trip_ms)
+    now = log_time(clock, estimate)
+    assert now.id_ms <= START_MS + trip_ms
+    assert now.id_ms <= now.ms
