@@ -25,7 +25,7 @@ from schemas.lifecycle import Kind, Reason, State
 _FETCH_ROWS = 64
 """Rows read beyond the bytes that a page may hold, at most."""
 _ATTEMPTS_TOLD_APART = 24
-"""From here on waits grow no more; the default policy is at its longest after 7."""
+"""From here on waits grow no more; the default policy is at its longest after 6."""
 
 _COLUMNS = """SELECT q.position, q.bytes, e.conversation_id, e.payload, q.attempts,
     q.attempts = 0 AND e.kind = 'SEND'

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class RetryPolicy:
     """Exponential waits, jittered so that clients which were cut off together do not come back together."""
 
-    first_s: float = 2.0
-    """How long to wait for the answer to a first attempt."""
+    first_s: float = 5.0
+    """How long to wait for the answer to a first attempt; well above what a busy server takes."""
     factor: float = 2.0
     """How much longer each further wait is."""
     max_s: float = 120.0
@@ -23,8 +23,8 @@ class RetryPolicy:
     def ack_wait_s(self, attempt: int, chance: float) -> float:
         """Return how many seconds to wait for an answer to attempt number `attempt` (from 1).
 
-        `chance` is in [0, 1) and 0.5 means no jitter: then the first waits are 2, 4, 8, 16, 32, 64 and 120 seconds,
-        and 120 from there on. Never less than `first_s * (1 - jitter)`, never more than `max_s * (1 + jitter)`.
+        `chance` is in [0, 1) and 0.5 means no jitter: then the first waits are 5, 10, 20, 40, 80 and 120 seconds, and
+        120 from there on. Never less than `first_s * (1 - jitter)`, never more than `max_s * (1 + jitter)`.
         """
         # The exponent is bounded too: a row tried for months would overflow a float.
         wait_s = min(self.max_s, self.first_s * self.factor ** min(attempt - 1, 64))

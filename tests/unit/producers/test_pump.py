@@ -215,7 +215,9 @@ def test_without_permission_it_says_so_and_goes_on_trying(world):  # case K2
 
 
 def test_no_more_is_unanswered_than_allowed(tmp_path):
-    world = World(tmp_path / "a", settings=ClientSettings(unanswered_rows_max=10, retry=RetryPolicy(jitter=0)))
+    world = World(
+        tmp_path / "a", settings=ClientSettings(unanswered_rows_max=10, retry=RetryPolicy(first_s=2, jitter=0))
+    )
     pump = world.pump()
     written = world.send(25)
     world.run(pump, turns=30)

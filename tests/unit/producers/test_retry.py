@@ -9,7 +9,7 @@ from producers.retry import RetryPolicy
 
 def test_the_first_waits_are_those_of_the_docstring():
     policy = RetryPolicy()
-    assert [policy.ack_wait_s(attempt, 0.5) for attempt in range(1, 9)] == [2, 4, 8, 16, 32, 64, 120, 120]
+    assert [policy.ack_wait_s(attempt, 0.5) for attempt in range(1, 8)] == [5, 10, 20, 40, 80, 120, 120]
     assert [round(policy.backoff_s(failures, 0.5), 3) for failures in range(1, 8)] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5]
 
 

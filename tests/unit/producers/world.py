@@ -122,7 +122,7 @@ class World:
         self.clock = TurnedClock()
         self.broker = Broker(self.clock)
         self.codec = Codec()
-        self.settings = settings or ClientSettings(retry=RetryPolicy(jitter=0))
+        self.settings = settings or ClientSettings(retry=RetryPolicy(first_s=2, jitter=0))
         self.health = HealthBoard()
         self.open()
 
