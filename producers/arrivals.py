@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from producers.clock import Clock, log_time
 from producers.database import Database
-from producers.outbox import Outbox, get_estimate, get_install, move, start_install
+from producers.meta import get_estimate, get_install, start_install
+from producers.outbox import Outbox, move
 from producers.states import Verdict, again_in_ms, rises, verdict
 from schemas.identity import text_of
 from schemas.lifecycle import RECEIPTS, Kind, Outcome

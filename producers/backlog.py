@@ -15,7 +15,8 @@ from typing import Any
 
 from producers.clock import Clock, Estimate, LogTime, log_time
 from producers.database import Database
-from producers.outbox import get_estimate, move, put_estimate
+from producers.meta import get_estimate, put_estimate
+from producers.outbox import move
 from producers.pages import AGAIN, Due, Reports, Room, Row, Unanswered, ranges
 from producers.remaking import CLOCK_TOLERANCE_MS, latest_id, remake
 from producers.retry import RetryPolicy

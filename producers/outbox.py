@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from producers.checks import Checked
-from producers.clock import Clock, Estimate, LogTime, log_time
+from producers.clock import Clock, LogTime, log_time
 from producers.database import Database
 from producers.errors import OutboxError, UnknownMessageError
+from producers.meta import get, get_estimate, get_install, put
 from schemas.codec import Codec
 from schemas.identity import text_of, uuid7
 from schemas.lifecycle import RANK, Kind, Reason, State
@@ -300,41 +301,3 @@ def move(  # noqa: PLR0913, PLR0917 - the row, and what is told about it
     if RANK[state] >= RANK[State.READ]:
         connection.execute("DELETE FROM events WHERE position = ?", (position,))
     return str(state)
-
-
-def get(connection: sqlite3.Connection, name: str) -> object:
-    """Return a value of `meta`, None where there is none."""
-    row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-    return row[0] if row else None
-
-
-def put(connection: sqlite3.Connection, name: str, value: object) -> None:
-    """Set a value of `meta`."""
-    connection.execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", (name, value))
-
-
-def get_install(connection: sqlite3.Connection) -> bytes:
-    """Return the id of this outbox's install."""
-    install = get(connection, "install")
-    if not isinstance(install, bytes):
-        raise OutboxError("the outbox has no install id", "The file is no outbox, or damaged: restore or remove it.")
-    return install
-
-
-def start_install(connection: sqlite3.Connection) -> bytes:
-    """Start a new install, whose running numbers begin at 1 again; return its id."""
-    install = secrets.token_bytes(16)
-    put(connection, "install", install)
-    connection.execute("DELETE FROM sequences")
-    return install
-
-
-def get_estimate(connection: sqlite3.Connection) -> Estimate | None:
-    """Return what is known of the log's clock."""
-    text = get(connection, "clock")
-    return Estimate(*json.loads(text)) if isinstance(text, str) else None
-
-
-def put_estimate(connection: sqlite3.Connection, estimate: Estimate) -> None:
-    """Keep what is known of the log's clock, for this process and others."""
-    put(connection, "clock", json.dumps(estimate))

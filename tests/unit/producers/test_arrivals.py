@@ -1,6 +1,6 @@
 """What the listener writes: exactly once, whatever comes twice or in another order."""
 
-from producers.outbox import get_install
+from producers.meta import get_install
 from schemas.lifecycle import Kind, Outcome, Reason, State
 from schemas.records import Event
 from tests.unit.producers.world import PLACE

@@ -17,7 +17,7 @@ from producers.errors import (
     OutboxFullError,
     UnknownMessageError,
 )
-from producers.outbox import get_install, start_install
+from producers.meta import get_install, start_install
 from schemas.identity import is_uuid7, time_of
 from schemas.lifecycle import Kind, State
 from schemas.records import Event
