@@ -69,6 +69,18 @@ class WorkerSettings:
     """Where workers keep their status files; unset: nowhere."""
     metrics_port: int = 0
     """Prometheus port of the first worker, the others follow; 0: none."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least level of the log lines on standard error."""
+    shared_poll_s: float = 1.0
+    """How often a worker looks whether the hot configuration has changed or the statistics are asked for."""
+    statistics_interval_s: float = 10.0
+    """How often a worker writes its partitions' shares of the statistics unasked."""
+    conflicts_per_minute_max: float = 60.0
+    """More conflicts than this in a minute are logged as an alert, once an episode; 0: never."""
+    alert_webhook: str = ""
+    """A URL that is told of each such episode with one POST of JSON; empty: none."""
+    partition_share_max: float = 0.5
+    """A partition that takes more than this share of all events is warned about."""
     policy: Policy = field(default_factory=Policy)
     """Limits that are part of the fold: the same on every worker of a deployment."""
     schedule: Schedule = field(default_factory=Schedule)
@@ -82,6 +94,10 @@ class WorkerSettings:
             raise ValueError("batch_records_max and batches_in_flight_max must be at least 1")
         if self.tail_records < 2:
             raise ValueError("tail_records must be at least 2")
+        if min(self.shared_poll_s, self.statistics_interval_s) <= 0:
+            raise ValueError("shared_poll_s and statistics_interval_s must be above 0")
+        if self.alert_webhook and not self.alert_webhook.startswith(("http://", "https://")):
+            raise ValueError("alert_webhook is no http:// or https:// URL")
 
     def owner_settings(self, partitions: int) -> OwnerSettings:
         """Return what each partition's owner is told; `partitions` is the events topic's count."""

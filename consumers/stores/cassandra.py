@@ -20,8 +20,10 @@ from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.query import BatchStatement, BatchType
 
 from consumers.errors import StoreRefusedError
+from consumers.hot.cassandra import CassandraConfigTable
 from consumers.locks.cassandra import CassandraLockTable
 from consumers.rows import ConversationWrite, MessageWrite, Owner
+from consumers.statistics.cassandra import CassandraStatisticsTable
 from consumers.stores import cassandra_rows as rows
 from consumers.stores.cassandra_batches import BatchLimits, batches
 from consumers.stores.cassandra_conditional import Leases, TopicRecords
@@ -239,9 +241,13 @@ class CassandraStore:
         self._open.check()
         if self._shared is None:
             keyspace = quoted(self._settings.keyspace)
+            session, check = self._session, self._open.check
             with translating("to prepare statements"):
-                locks = CassandraLockTable(self._session, keyspace, check=self._open.check, now_ms=self._now_ms)
-            self._shared = Shared(locks)
+                self._shared = Shared(
+                    CassandraLockTable(session, keyspace, check=check, now_ms=self._now_ms),
+                    CassandraConfigTable(session, keyspace, check=check),
+                    CassandraStatisticsTable(session, keyspace, check=check),
+                )
         return self._shared
 
     def ping(self) -> None:

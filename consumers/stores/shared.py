@@ -2,10 +2,14 @@
 
 from typing import NamedTuple
 
+from consumers.hot.contract import ConfigTable
 from consumers.locks.contract import LockTable
+from consumers.statistics.contract import StatisticsTable
 
 
 class Shared(NamedTuple):
     """The shared tables of one open store; they end with it."""
 
     locks: LockTable
+    config: ConfigTable
+    statistics: StatisticsTable

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from consumers.errors import StoreRefusedError
+from consumers.hot.sqlite import SqliteConfigTable
 from consumers.locks.sqlite import SqliteLockTable
 from consumers.rows import ConversationWrite, MessageWrite, Owner
+from consumers.statistics.sqlite import SqliteStatisticsTable
 from consumers.stores.contract import (
     Content,
     Done,
@@ -212,7 +214,9 @@ class SqliteStore:
         self._open.check()
         if self._shared is None:
             self._shared = SharedConnection(self._path, self._busy_timeout_s)
-        return Shared(SqliteLockTable(self._shared, now_ms=self._now_ms))
+        shared = self._shared
+        locks = SqliteLockTable(shared, now_ms=self._now_ms)
+        return Shared(locks, SqliteConfigTable(shared), SqliteStatisticsTable(shared))
 
     def ping(self) -> None:
         """Read the schema's version."""

@@ -1,0 +1,1 @@
+"""Statistics of a whole deployment: each owner writes its partitions' shares, whoever asks sums them."""
