@@ -127,7 +127,7 @@ class Wiring:
             return SqliteStore.open(settings.path)
         from consumers.stores.cassandra import CassandraStore
 
-        return CassandraStore.open(settings.cassandra)
+        return CassandraStore.open(settings.cassandra, mode=settings.mode)
 
     def migration_targets(self) -> "Sequence[Target]":
         """Return what `twotick migrate` brings up to date."""

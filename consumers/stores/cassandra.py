@@ -28,10 +28,12 @@ from consumers.stores import cassandra_rows as rows
 from consumers.stores.cassandra_batches import BatchLimits, batches
 from consumers.stores.cassandra_conditional import Leases, TopicRecords
 from consumers.stores.cassandra_errors import translating
+from consumers.stores.cassandra_mode import WriteMode, settle_mode
 from consumers.stores.cassandra_replicas import Ring
 from consumers.stores.cassandra_scan import Scan
 from consumers.stores.cassandra_sender import Request, Sender
 from consumers.stores.cassandra_session import connect, open_cluster, quoted
+from consumers.stores.cassandra_strict import StrictWriter
 from consumers.stores.cassandra_wire import PackedProtocol
 from consumers.stores.cassandra_writer import InFlight
 from consumers.stores.contract import (
@@ -84,7 +86,12 @@ class CassandraStore:
     """`Store` on Cassandra; make one with `open`."""
 
     def __init__(
-        self, cluster: Cluster, session: Session, settings: CassandraSettings, now_ms: Callable[[], int]
+        self,
+        cluster: Cluster,
+        session: Session,
+        settings: CassandraSettings,
+        now_ms: Callable[[], int],
+        strict: StrictWriter | None = None,
     ) -> None:
         self._cluster = cluster
         self._session = session
@@ -107,15 +114,23 @@ class CassandraStore:
         self._now_ms = now_ms
 
     @classmethod
-    def open(cls, settings: CassandraSettings, *, now_ms: Callable[[], int] = _now_ms) -> Self:
-        """Connect and prepare. Raises StoreUnavailableError; StoreRefusedError where the tables are not there."""
+    def open(
+        cls, settings: CassandraSettings, *, mode: WriteMode = "stamps", now_ms: Callable[[], int] = _now_ms
+    ) -> Self:
+        """Connect and prepare; rows are written under stamps, or `strict`: on condition of their version.
+
+        Raises StoreUnavailableError; StoreRefusedError where the tables are not there or are written the other way.
+        """
         cluster = open_cluster(settings)
+        self._strict = strict
         session = connect(cluster)
         session.client_protocol_handler = PackedProtocol
         session.default_fetch_size = PAGE_ROWS
         try:
             with translating("to prepare statements"):
-                store = cls(cluster, session, settings, now_ms)
+                settle_mode(session, quoted(settings.keyspace), mode)
+                strict = _strict_writer(session, settings) if mode == "strict" else None
+                store = cls(cluster, session, settings, now_ms, strict)
         except BaseException:
             cluster.shutdown()
             raise
@@ -149,6 +164,9 @@ class CassandraStore:
             packed += rows.pack_conversations(conversations, owner, self._ids)
         except rows.UNPACKABLE as error:
             done(StoreRefusedError(f"A row cannot be written: {error}.", hint="It has a value that no column holds."))
+        if self._strict is not None:
+            self._strict.write(owner, messages, conversations, done)
+            return
             return
         grouped = batches(packed, self._limits, self._ring.replicas_of())
         self._in_flight.submit([Request(batch, self._ring.coordinator(batch.replicas)) for batch in grouped], done)
@@ -281,6 +299,8 @@ class CassandraStore:
             )
             return [found for _, result in results for found in result]
 
+            if self._strict is not None:
+                self._strict.wait_until_idle(self._settings.request_timeout_s)
 
 def _by_partition(messages: Iterable[MessageKey]) -> list[tuple[object, ...]]:
     """Return (conversation_id, bucket, ids) for each Cassandra partition, with a bounded number of ids each."""
@@ -292,3 +312,12 @@ def _by_partition(messages: Iterable[MessageKey]) -> list[tuple[object, ...]]:
         for partition, ids in ((partition, list(ids)) for partition, ids in partitions.items())
         for start in range(0, len(ids), IDS_PER_READ_MAX)
     ]
+def _strict_writer(session: Session, settings: CassandraSettings) -> StrictWriter:
+    return StrictWriter(
+        session,
+        quoted(settings.keyspace),
+        bytes_max=settings.batch_bytes_max,
+        in_flight_max=settings.conditional_in_flight_max,
+    )
+
+

@@ -275,7 +275,7 @@ def stored_message(found: Sequence[Any]) -> StoredMessage | None:
         expires_at,
         Owner(*owner),
         [
-            (Transition(version, one[0], one[1], _milliseconds(one[2]), one[3]), Owner(one[4], one[5]))
+            (Transition(version, one[0], one[1], milliseconds(one[2]), one[3]), Owner(one[4], one[5]))
             for version, one in sorted(transitions.items())
         ],
     )
@@ -284,7 +284,7 @@ def stored_message(found: Sequence[Any]) -> StoredMessage | None:
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _milliseconds(at: datetime) -> int:
+def milliseconds(at: datetime) -> int:
     """Return the ms since 1970 of a time as the driver reads it: naive, in UTC."""
     return (at.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 

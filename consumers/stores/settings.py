@@ -28,6 +28,8 @@ class CassandraSettings:
     """Longest wait for one answer; after it the outcome is unknown, and a worker writes again."""
     batches_in_flight_max: int = 64
     """Batches of one worker that are out at a time; further ones wait."""
+    conditional_in_flight_max: int = 64
+    """Strict mode: conversations of one worker that are written at a time; further ones wait."""
     reads_in_flight_max: int = 64
     """Queries of one cold read that are out at a time."""
     batch_bytes_max: int = 5 * 1024
@@ -39,6 +41,7 @@ class CassandraSettings:
         """Raise ValueError for a bound of nothing."""
         bounds = (
             self.batches_in_flight_max,
+            self.conditional_in_flight_max,
             self.reads_in_flight_max,
             self.batch_bytes_max,
             self.batch_partitions_max,

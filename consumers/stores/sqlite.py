@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
-from consumers.errors import StoreRefusedError
+from consumers.errors import OwnerFencedError, StoreRefusedError
 from consumers.hot.sqlite import SqliteConfigTable
 from consumers.locks.sqlite import SqliteLockTable
 from consumers.rows import ConversationWrite, MessageWrite, Owner
@@ -120,7 +120,7 @@ class SqliteStore:
         conversations: Sequence[ConversationWrite],
         done: Done,
     ) -> None:
-        """Queue the rows for the next commit."""
+        """Queue the rows for the next commit; a fenced owner's are refused in it."""
 
         def put(connection: sqlite3.Connection) -> None:
             put_messages(connection, owner, messages)
@@ -131,10 +131,13 @@ class SqliteStore:
     def contents(self, messages: Sequence[MessageKey]) -> Mapping[MessageKey, Content]:
         """Read bodies for redelivery."""
         with self._reading() as reader:
+        *,
+        partition: int | None = None,
             rows = {key: reader.execute(CONTENT, key).fetchone() for key in messages}
         return {key: Content(*found) for key, found in rows.items() if found}
 
     def spill(self, partition: int, bucket: int, pending: Sequence[Pending], done: Done) -> None:
+            _fence(connection, owner, partition)
         """Queue deliveries for the next commit."""
         values = [(partition, bucket, *waiting) for waiting in pending]
         self._submit(lambda connection: _ignore(connection.executemany(_SPILL, values)), done)
@@ -269,3 +272,10 @@ class SqliteStore:
 
 def _ignore(_result: object) -> None:
     """Drop a statement's cursor: work returns nothing."""
+def _fence(connection: sqlite3.Connection, owner: Owner, partition: int | None) -> None:
+    """Refuse, within a transaction, what an owner writes after a later one has claimed the partition's lease."""
+    found = connection.execute("SELECT epoch FROM partition_leases WHERE log_partition = ?", (partition,)).fetchone()
+    if found and found[0] > owner.epoch:
+        raise OwnerFencedError(*owner)
+
+

@@ -8,7 +8,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final, NamedTuple
 
-from consumers.errors import StoreRefusedError
+from consumers.errors import OwnerFencedError, StoreRefusedError
 from consumers.stores.contract import Done
 from consumers.stores.sqlite_errors import ERRORS, translated
 
@@ -81,7 +81,7 @@ class SqliteWriter:
     def _commit(self, jobs: Sequence[Job]) -> None:
         """Run all jobs in one transaction; where one is refused, each in its own, so that it fails alone."""
         error = self._transact(jobs)
-        if len(jobs) > 1 and isinstance(error, StoreRefusedError):
+        if len(jobs) > 1 and isinstance(error, StoreRefusedError | OwnerFencedError):
             for job in jobs:
                 job.done(self._transact([job]))
             return
@@ -94,7 +94,7 @@ class SqliteWriter:
             for job in jobs:
                 job.work(self._connection)
             self._connection.execute("COMMIT")
-        except ERRORS as error:
+        except (*ERRORS, OwnerFencedError) as error:
             self._roll_back()
             return translated(error, self._path)
         return None

@@ -1,6 +1,7 @@
 """The stores under the contract's tests: each test that takes `store` runs once for each of them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,7 +15,11 @@ from consumers.stores.contract import Store
 from consumers.stores.settings import CassandraSettings
 from consumers.stores.sqlite import SqliteStore
 
-STORES = ("sqlite", pytest.param("cassandra", marks=pytest.mark.local_stack))
+STORES = (
+    "sqlite",
+    pytest.param("cassandra", marks=pytest.mark.local_stack),
+    pytest.param("strict", marks=pytest.mark.local_stack),
+)
 
 
 def settings_of(local_stack, keyspace: str) -> CassandraSettings:
@@ -54,10 +59,43 @@ def cassandra_store(cassandra_settings: CassandraSettings) -> Iterator[Cassandra
     opened.close()
 
 
+@pytest.fixture(scope="session")
+def strict_settings(cassandra_settings: CassandraSettings) -> Iterator[CassandraSettings]:
+    """Give a keyspace of its own with all tables: a keyspace is written one way."""
+    settings = replace(cassandra_settings, keyspace=f"strict_{uuid4().hex[:12]}")
+    migration = MigrationSettings(keyspace_replication=(f"{settings.datacenter}=1",))
+    list(CassandraTables(settings, migration).apply())
+    yield settings
+    cluster = open_cluster(settings)
+    try:
+        connect(cluster).execute(f"DROP KEYSPACE IF EXISTS {settings.keyspace}", timeout=60)
+    finally:
+        cluster.shutdown()
+
+
+@pytest.fixture(scope="session")
+def strict_store(strict_settings: CassandraSettings) -> Iterator[CassandraStore]:
+    opened = CassandraStore.open(strict_settings, mode="strict")
+    yield opened
+    opened.close()
+
+
 @pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    if request.param == "cassandra":
-        yield request.getfixturevalue("cassandra_store")
+    """Give each store: writes in the order of an owner that works in peace."""
+    if request.param != "sqlite":
+        yield request.getfixturevalue(f"{request.param}_store")
+        return
+    opened = SqliteStore.open(tmp_path / "store.sqlite")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(params=STORES[:2])
+def unordered_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """Give the stores into which writes may land in any order; strict mode refuses those that come too early."""
+    if request.param != "sqlite":
+        yield request.getfixturevalue(f"{request.param}_store")
         return
     opened = SqliteStore.open(tmp_path / "store.sqlite")
     yield opened
@@ -72,6 +110,8 @@ def open_another(request: pytest.FixtureRequest, tmp_path: Path):
     def open_one() -> Store:
         if request.param == "cassandra":
             opened.append(CassandraStore.open(request.getfixturevalue("cassandra_settings")))
+        elif request.param == "strict":
+            opened.append(CassandraStore.open(request.getfixturevalue("strict_settings"), mode="strict"))
         else:
             opened.append(SqliteStore.open(tmp_path / "store.sqlite"))
         return opened[-1]

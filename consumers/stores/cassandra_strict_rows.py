@@ -1,0 +1,225 @@
+"""Rows under `IF version = ?`: what each conditional write says, and what a row that is not as expected tells. Pure.
+
+A row that stands elsewhere than expected is no conflict where the fold itself has moved it: an earlier write of ours
+landed (go on from there), or a later one, or another owner folded the same log (nothing is left to be written). It is
+one where the change at some version is not the fold's: then someone else has written the row.
+"""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from cassandra.query import UNSET_VALUE
+
+from consumers.rows import ConversationWrite, MessageWrite, Owner, Position
+from consumers.stores.cassandra_rows import milliseconds, uuid_of
+from consumers.stores.contract import MessageKey
+from consumers.stores.parkings import to_text
+from schemas.identity import bucket_of
+
+_MOVING: Final = "version = ?, stamp = ?, applied = ?, owner = ?, attempt = ?"
+_MESSAGE: Final = " WHERE conversation_id = ? AND bucket = ? AND message_id = ?"
+_FREE, _HELD = " IF version = NULL", " IF version = ? AND owner <= ?"
+_CONVERSATION: Final = (
+    f"UPDATE {{keyspace}}.conversations SET {_MOVING}, participants = ?, buckets = ?, blocks = ?, sequences = ?,"
+    " parkings = ? WHERE conversation_id = ?"
+)
+STATEMENTS: Final = {
+    "make": f"UPDATE {{keyspace}}.messages SET {_MOVING}, state = ?, receipts = ?, transitions = transitions + ?,"
+    " sent_at = ?, deliver_by = ?, expires_at = ?, origin = ?, sender = ?, recipients = ?, content_type = ?,"
+    f" body = ?{_MESSAGE}{_FREE}",
+    "move": f"UPDATE {{keyspace}}.messages SET {_MOVING}, state = ?, receipts = ?, transitions = transitions + ?"
+    f"{_MESSAGE}{_HELD}",
+    "start": f"{_CONVERSATION}{_FREE}",
+    "go_on": f"{_CONVERSATION}{_HELD}",
+    "messages": "SELECT message_id, version, applied, stamp, owner, attempt, transitions"
+    " FROM {keyspace}.messages WHERE conversation_id = ? AND bucket = ? AND message_id IN ?",
+    "conversation": "SELECT conversation_id, version, applied, stamp, owner, attempt"
+    " FROM {keyspace}.conversations WHERE conversation_id = ?",
+}
+
+CassandraPartition = tuple[str, int] | tuple[str]
+"""A message's (conversation_id, bucket), or a conversation's id."""
+
+
+class Standing(NamedTuple):
+    """What the store holds of a row."""
+
+    version: int
+    applied: Position
+    stamp: int
+    owner: Owner
+    attempt: UUID | None
+    transitions: dict[int, tuple[object, ...]]
+    """A message's, without their owners."""
+
+
+class On(NamedTuple):
+    """What a write is made on: the version that must stand there (0: no row), and the owner that it may replace."""
+
+    version: int
+    owner: Owner
+
+
+class Verdict(NamedTuple):
+    """What is to be done about a write that was not applied, or may have been."""
+
+    landed: bool = False
+    """Nothing: what it says is in the store."""
+    conflict: bool = False
+    fenced: bool = False
+    on: On | None = None
+    """Make it again, on this."""
+
+
+LANDED: Final = Verdict(landed=True)
+CONFLICT: Final = Verdict(conflict=True)
+FENCED: Final = Verdict(fenced=True)
+
+
+def attempt_id(key: MessageKey | str, owner: Owner, version: int, applied: Position, stamp: int) -> UUID:
+    """Return the id that one owner's write of one row brings along, the same each time that it makes it."""
+    parts = (*key,) if isinstance(key, tuple) else (key,)
+    text = repr((parts, owner.epoch, owner.node, version, *applied, stamp))
+    return UUID(bytes=blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+
+
+class MessageChange:
+    """The write of a message's row."""
+
+    __slots__ = ("attempt", "base", "key", "on", "owner", "partition", "size", "version", "write")
+
+    def __init__(self, write: MessageWrite, owner: Owner) -> None:
+        row = write.row
+        self.write = write
+        self.owner = owner
+        self.key = (row.conversation_id, row.message_id)
+        self.partition = (row.conversation_id, bucket_of(row.message_id))
+        self.version = row.version
+        self.base = row.version - len(write.transitions)
+        self.on = On(self.base, owner)
+        self.attempt = attempt_id(self.key, owner, row.version, row.applied, row.stamp)
+        self.size = 400 + len(write.body or b"") + 100 * len(write.transitions) + 60 * len(row.recipients)
+
+    def statement(self) -> tuple[str, Sequence[object]]:
+        """Return the statement's name and values; raise ValueError where the row is not there to be moved."""
+        row, on = self.write.row, self.on
+        moving = (row.version, row.stamp, row.applied, self.owner, self.attempt, row.state, row.receipts)
+        changes = {
+            one.version: (*_change(one), *self.owner) for one in self.write.transitions if one.version > on.version
+        }
+        key = (*self.partition, uuid_of(row.message_id))
+        if on.version:
+            return "move", (*moving, changes, *key, *on)
+        origin = (uuid_of(row.install), row.seq, row.digest, row.partition)
+        made = (row.sent_at, row.deliver_by, self.write.expires_at, origin, row.sender, row.recipients)
+        return "make", (*moving, changes, *made, self.write.content_type, self.write.body, *key)
+
+    def judge(self, standing: Standing | None) -> Verdict:
+        """Return what is to be done, given what the store holds."""
+        ours = {one.version: _change(one) for one in self.write.transitions}
+        if standing is None:
+            return _again(self, None) if self.base == 0 and self.write.body is not None else CONFLICT
+        version, theirs = standing.version, standing.transitions
+        if standing.attempt == self.attempt:
+            return LANDED
+        if version >= self.version:
+            return LANDED if theirs.get(self.version) == ours[self.version] else CONFLICT
+        if version == self.base or (version in ours and theirs.get(version) == ours[version]):
+            return _again(self, standing)
+        return CONFLICT
+
+
+class ConversationChange:
+    """The write of a conversation's row."""
+
+    __slots__ = ("attempt", "base", "key", "on", "owner", "partition", "size", "version", "write")
+
+    def __init__(self, write: ConversationWrite, owner: Owner) -> None:
+        row = write.row
+        self.write = write
+        self.owner = owner
+        self.key = row.conversation_id
+        self.partition = (row.conversation_id,)
+        self.version = row.version
+        self.base = write.base
+        self.on = On(self.base, owner)
+        self.attempt = attempt_id(self.key, owner, row.version, row.applied, row.stamp)
+        self.size = 400
+
+    def statement(self) -> tuple[str, Sequence[object]]:
+        """Return the statement's name and values."""
+        row, on = self.write.row, self.on
+        values = (
+            *(row.version, row.stamp, row.applied, self.owner, self.attempt, row.participants, row.buckets),
+            [(one.blocker, one.blocked, *one.position, one.active) for one in row.blocks],
+            [(uuid_of(install), seq) for install, seq in row.sequences],
+            to_text(row.parkings) if row.parkings else UNSET_VALUE,
+            row.conversation_id,
+        )
+        return ("go_on", (*values, *on)) if on.version else ("start", values)
+
+    def judge(self, standing: Standing | None) -> Verdict:
+        """Return what is to be done, given what the store holds.
+
+        A conversation's row does not tell its story, so whether the fold wrote it shows in its attempt's id, which
+        someone else's write does not have.
+        """
+        row = self.write.row
+        if standing is None:
+            return _again(self, None) if self.base == 0 else CONFLICT
+        if standing.attempt == self.attempt:
+            return LANDED
+        version, applied = standing.version, standing.applied
+        of_fold = standing.attempt == attempt_id(self.key, standing.owner, version, applied, standing.stamp)
+        if version >= self.version:
+            is_same = version > self.version or (applied, standing.stamp) == (row.applied, row.stamp)
+            return LANDED if of_fold and is_same and applied >= row.applied else CONFLICT
+        if version == self.base or (version > self.base and of_fold and applied <= row.applied):
+            return _again(self, standing)
+        return CONFLICT
+
+
+Change = MessageChange | ConversationChange
+
+
+def _again(change: Change, standing: Standing | None) -> Verdict:
+    """Return the verdict to write on what stands there, unless a later owner put it there.
+
+    Epochs are counted by partition, so they compare within a generation of the topic only.
+    """
+    if standing is None:
+        return Verdict(on=On(0, change.owner))
+    ours, theirs = change.write.row.applied[0], standing.applied[0]
+    if theirs > ours or (theirs == ours and standing.owner > change.owner):
+        return FENCED
+    return Verdict(on=On(standing.version, max(standing.owner, change.owner)))
+
+
+def _change(one: tuple[Any, ...]) -> tuple[object, ...]:
+    """Return (state, actor, at, offset) of a transition."""
+    return tuple(one[1:5])
+
+
+def standings(found: Sequence[tuple[Any, ...]]) -> dict[object, Standing]:
+    """Return rows that were read by "messages" or "conversation", by their key within their partition."""
+    return {key: _standing(rest) for key, *rest in found if rest[0] is not None}
+
+
+def _standing(found: Sequence[Any]) -> Standing:
+    version, applied, stamp, owner, attempt, *more = found
+    transitions = (more and more[0]) or {}
+    return Standing(
+        version,
+        (applied[0], applied[1]),
+        stamp,
+        Owner(*owner),
+        attempt,
+        {number: _told(one) for number, one in transitions.items()},
+    )
+
+
+def _told(one: Any) -> tuple[object, ...]:  # noqa: ANN401 - the driver's own type
+    state, actor, at, offset = one[:4]
+    return state, actor, milliseconds(at), offset
