@@ -22,7 +22,7 @@ from cassandra.query import BatchStatement, BatchType
 from consumers.errors import StoreRefusedError
 from consumers.hot.cassandra import CassandraConfigTable
 from consumers.locks.cassandra import CassandraLockTable
-from consumers.rows import ConversationWrite, MessageWrite, Owner
+from consumers.rows import ConversationRow, ConversationWrite, MessageWrite, Owner
 from consumers.statistics.cassandra import CassandraStatisticsTable
 from consumers.stores import cassandra_rows as rows
 from consumers.stores.cassandra_batches import BatchLimits, batches
@@ -38,6 +38,7 @@ from consumers.stores.cassandra_wire import PackedProtocol
 from consumers.stores.cassandra_writer import InFlight
 from consumers.stores.contract import (
     Content,
+    DeadLetterMark,
     Done,
     Lease,
     MessageKey,
@@ -74,6 +75,10 @@ _QUERIES: Final = {
     "drop": "DELETE FROM {keyspace}.pending_deliveries USING TIMESTAMP ? WHERE log_partition = ? AND bucket = ?",
     "set_progress": "UPDATE {keyspace}.pending_progress USING TIMESTAMP ? SET bucket = ? WHERE log_partition = ?",
     "progress": "SELECT bucket FROM {keyspace}.pending_progress WHERE log_partition = ?",
+    "conversations": f"SELECT {rows.CONVERSATION_COLUMNS} FROM {{keyspace}}.conversations",
+    "mark": "UPDATE {keyspace}.dead_letter_marks USING TIMESTAMP ? SET mark = ?"
+    " WHERE log_partition = ? AND log_offset = ? AND appended_at = ?",
+    "marks": "SELECT log_partition, log_offset, appended_at, mark FROM {keyspace}.dead_letter_marks",
     "ping": "SELECT key FROM system.local",
 }
 
@@ -112,6 +117,7 @@ class CassandraStore:
         self._scan = Scan(session, keyspace)
         self._shared: Shared | None = None
         self._now_ms = now_ms
+        self._strict = strict
 
     @classmethod
     def open(
@@ -122,7 +128,6 @@ class CassandraStore:
         Raises StoreUnavailableError; StoreRefusedError where the tables are not there or are written the other way.
         """
         cluster = open_cluster(settings)
-        self._strict = strict
         session = connect(cluster)
         session.client_protocol_handler = PackedProtocol
         session.default_fetch_size = PAGE_ROWS
@@ -159,14 +164,14 @@ class CassandraStore:
         """Send the rows in batches."""
         if not self._usable(done):
             return
+        if self._strict is not None:
+            self._strict.write(owner, messages, conversations, done)
+            return
         try:
             packed = rows.pack_messages(messages, owner, self._ids)
             packed += rows.pack_conversations(conversations, owner, self._ids)
         except rows.UNPACKABLE as error:
             done(StoreRefusedError(f"A row cannot be written: {error}.", hint="It has a value that no column holds."))
-        if self._strict is not None:
-            self._strict.write(owner, messages, conversations, done)
-            return
             return
         grouped = batches(packed, self._limits, self._ring.replicas_of())
         self._in_flight.submit([Request(batch, self._ring.coordinator(batch.replicas)) for batch in grouped], done)
@@ -268,6 +273,24 @@ class CassandraStore:
                 )
         return self._shared
 
+    def messages(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, StoredMessage]:
+        """Read messages whole, all at once."""
+        found = filter(None, map(rows.stored_message, self._read_many("stored", _by_partition(keys))))
+        return {(one.row.conversation_id, one.row.message_id): one for one in found}
+
+    def all_conversations(self) -> Iterator[ConversationRow]:
+        """Read every conversation, paged."""
+        return map(rows.conversation_row, self._rows("conversations", ()))
+
+    def mark_dead_letters(self, marks: Sequence[DeadLetterMark]) -> None:
+        """Keep marks, stamped with their time."""
+        values = [(one.at * 1000, one[3:], *one[:3]) for one in marks]
+        self._read_many("mark", values)
+
+    def dead_letter_marks(self) -> Iterator[DeadLetterMark]:
+        """Read all marks, paged."""
+        return (DeadLetterMark(*found[:3], *found[3]) for found in self._rows("marks", ()))
+
     def ping(self) -> None:
         """Make one round trip."""
         list(self._rows("ping", ()))
@@ -276,6 +299,8 @@ class CassandraStore:
         """Wait for what is in flight, then close the connections."""
         if self._open.close():
             self._in_flight.wait_until_idle(self._settings.request_timeout_s)
+            if self._strict is not None:
+                self._strict.wait_until_idle(self._settings.request_timeout_s)
             self._sender.close()
             self._cluster.shutdown()
 
@@ -299,8 +324,15 @@ class CassandraStore:
             )
             return [found for _, result in results for found in result]
 
-            if self._strict is not None:
-                self._strict.wait_until_idle(self._settings.request_timeout_s)
+
+def _strict_writer(session: Session, settings: CassandraSettings) -> StrictWriter:
+    return StrictWriter(
+        session,
+        quoted(settings.keyspace),
+        bytes_max=settings.batch_bytes_max,
+        in_flight_max=settings.conditional_in_flight_max,
+    )
+
 
 def _by_partition(messages: Iterable[MessageKey]) -> list[tuple[object, ...]]:
     """Return (conversation_id, bucket, ids) for each Cassandra partition, with a bounded number of ids each."""
@@ -312,12 +344,3 @@ def _by_partition(messages: Iterable[MessageKey]) -> list[tuple[object, ...]]:
         for partition, ids in ((partition, list(ids)) for partition, ids in partitions.items())
         for start in range(0, len(ids), IDS_PER_READ_MAX)
     ]
-def _strict_writer(session: Session, settings: CassandraSettings) -> StrictWriter:
-    return StrictWriter(
-        session,
-        quoted(settings.keyspace),
-        bytes_max=settings.batch_bytes_max,
-        in_flight_max=settings.conditional_in_flight_max,
-    )
-
-

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from consumers.rows import Block, ConversationRow, ConversationWrite, MessageRow, MessageWrite, Owner, Transition
 from consumers.stores.contract import Content, StoredMessage
+from consumers.stores.parkings import from_text, to_text
 from schemas.identity import bucket_of
 
 MOVE_MESSAGE: Final = (
@@ -31,7 +32,7 @@ MAKE_MESSAGE: Final = (
 )
 PUT_CONVERSATION: Final = (
     "UPDATE {keyspace}.conversations USING TIMESTAMP ? SET version = ?, stamp = ?, applied = ?, owner = ?,"
-    " participants = ?, buckets = ?, blocks = ?, sequences = ? WHERE conversation_id = ?"
+    " participants = ?, buckets = ?, blocks = ?, sequences = ?, parkings = ? WHERE conversation_id = ?"
 )
 
 MESSAGE_COLUMNS: Final = (
@@ -39,11 +40,13 @@ MESSAGE_COLUMNS: Final = (
     " to_unix_timestamp(deliver_by), version, applied, stamp"
 )
 STORED_COLUMNS: Final = f"{MESSAGE_COLUMNS}, owner, body, content_type, to_unix_timestamp(expires_at), transitions"
-CONVERSATION_COLUMNS: Final = "conversation_id, participants, buckets, blocks, sequences, version, applied, stamp"
+CONVERSATION_COLUMNS: Final = (
+    "conversation_id, participants, buckets, blocks, sequences, version, applied, stamp, parkings"
+)
 
 CELL_BYTES: Final = 16
 """What Cassandra adds to each cell's value when it weighs a batch: timestamp, ttl and deletion time."""
-_MOVE_CELLS, _MAKE_CELLS, _CONVERSATION_CELLS = 6, 14, 8
+_MOVE_CELLS, _MAKE_CELLS, _CONVERSATION_CELLS = 6, 14, 9
 """Beside the transitions, which are a cell each."""
 
 _INTERNED_MAX: Final = 16_384
@@ -55,6 +58,8 @@ _HEAD = Struct(">iqiiiqiiiiq")
 """timestamp, version, stamp, applied (a tuple of an int and a bigint), each with its length."""
 _ORIGIN = Struct(">ii16siqi")
 """The length of the whole, then install, seq and the length of the digest."""
+_UNSET = _INT.pack(-2)
+"""Instead of a value: the column is left as it is (native protocol v4, section 3, [value])."""
 _ID = _INT.pack(16)
 """What stands before an id."""
 
@@ -78,7 +83,7 @@ class PreparedIds(NamedTuple):
     @classmethod
     def of(cls, move: bytes, make: bytes, conversation: bytes) -> "PreparedIds":
         """Return the starts for three prepared statements' ids."""
-        return cls(_start(move, 11), _start(make, 19), _start(conversation, 10))
+        return cls(_start(move, 11), _start(make, 19), _start(conversation, 11))
 
 
 def _start(statement_id: bytes, values: int) -> bytes:
@@ -205,6 +210,7 @@ def _pack_conversation(row: ConversationRow, owner: bytes, ids: PreparedIds) -> 
             _list([_INTS.pack(4, bucket) for bucket in row.buckets]),
             _list([_value(_pack_block(change)) for change in row.blocks]),
             _list([_value(_value(install) + _LONG.pack(8, seq)) for install, seq in row.sequences]),
+            _value(to_text(row.parkings).encode()) if row.parkings else _UNSET,
             key,
         )
     )
@@ -250,7 +256,7 @@ def message_row(found: Sequence[Any]) -> MessageRow | None:
 
 def conversation_row(found: Sequence[Any]) -> ConversationRow:
     """Return the row from `CONVERSATION_COLUMNS`."""
-    conversation_id, participants, buckets, blocks, sequences, version, applied, stamp = found
+    conversation_id, participants, buckets, blocks, sequences, version, applied, stamp, parkings = found
     return ConversationRow(
         conversation_id,
         tuple(participants),
@@ -260,6 +266,7 @@ def conversation_row(found: Sequence[Any]) -> ConversationRow:
         version,
         tuple(applied),
         stamp,
+        from_text(parkings),
     )
 
 

@@ -82,6 +82,19 @@ class Pending(NamedTuple):
     """Deliveries made so far."""
 
 
+class DeadLetterMark(NamedTuple):
+    """What somebody did about a dead letter, by where the original stood in the events topic and when it came there."""
+
+    partition: int
+    offset: int
+    appended_at: int
+    deed: str
+    """`redriven` or `discarded`."""
+    who: str
+    at: int
+    """ms since 1970."""
+
+
 class Store(Protocol):
     """One store, one connection pool; safe to use from one thread at a time, except for `write`'s callbacks."""
 
@@ -147,8 +160,20 @@ class Store(Protocol):
     def find(self, message_id: bytes) -> Iterator[StoredMessage]:
         """Find a message without its conversation: a scan of the whole store, for people."""
 
+    def messages(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, StoredMessage]:
+        """Read messages whole, all at once; those that are not there are left out."""
+
     def all_messages(self) -> Iterator[StoredMessage]:
         """Read every message, in no particular order, paged; for checks over a whole store."""
+
+    def all_conversations(self) -> Iterator[ConversationRow]:
+        """Read every conversation, in no particular order, paged; for checks over a whole store."""
+
+    def mark_dead_letters(self, marks: Sequence[DeadLetterMark]) -> None:
+        """Keep what was done about dead letters; of two marks of one letter the later stays."""
+
+    def dead_letter_marks(self) -> Iterator[DeadLetterMark]:
+        """Read all marks, paged."""
 
     def shared(self) -> Shared:
         """Return the tables of what nodes share beside messages; unlike the rest, usable from any thread."""

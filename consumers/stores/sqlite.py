@@ -15,10 +15,11 @@ from typing import Any, Final, Self
 from consumers.errors import OwnerFencedError, StoreRefusedError
 from consumers.hot.sqlite import SqliteConfigTable
 from consumers.locks.sqlite import SqliteLockTable
-from consumers.rows import ConversationWrite, MessageWrite, Owner
+from consumers.rows import ConversationRow, ConversationWrite, MessageWrite, Owner
 from consumers.statistics.sqlite import SqliteStatisticsTable
 from consumers.stores.contract import (
     Content,
+    DeadLetterMark,
     Done,
     Lease,
     MessageKey,
@@ -33,6 +34,7 @@ from consumers.stores.sqlite_errors import translating
 from consumers.stores.sqlite_rows import (
     CONTENT,
     CONVERSATION,
+    CONVERSATIONS,
     MESSAGE,
     STORED,
     conversation_row,
@@ -63,6 +65,16 @@ _SPILLED: Final = (
 )
 _PROGRESS: Final = (
     "INSERT INTO pending_progress VALUES (?, ?) ON CONFLICT DO UPDATE SET bucket = max(bucket, excluded.bucket)"
+)
+
+_CONVERSATIONS: Final = f"{CONVERSATIONS} WHERE conversation_id > ? ORDER BY conversation_id LIMIT ?"
+_MARK: Final = (
+    "INSERT INTO dead_letter_marks VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+    " SET deed = excluded.deed, who = excluded.who, at = excluded.at WHERE excluded.at >= at"
+)
+_MARKS: Final = (
+    "SELECT * FROM dead_letter_marks WHERE (log_partition, log_offset, appended_at) > (?, ?, ?)"
+    " ORDER BY log_partition, log_offset, appended_at LIMIT ?"
 )
 
 
@@ -119,10 +131,13 @@ class SqliteStore:
         messages: Sequence[MessageWrite],
         conversations: Sequence[ConversationWrite],
         done: Done,
+        *,
+        partition: int | None = None,
     ) -> None:
         """Queue the rows for the next commit; a fenced owner's are refused in it."""
 
         def put(connection: sqlite3.Connection) -> None:
+            _fence(connection, owner, partition)
             put_messages(connection, owner, messages)
             put_conversations(connection, owner, conversations)
 
@@ -131,13 +146,10 @@ class SqliteStore:
     def contents(self, messages: Sequence[MessageKey]) -> Mapping[MessageKey, Content]:
         """Read bodies for redelivery."""
         with self._reading() as reader:
-        *,
-        partition: int | None = None,
             rows = {key: reader.execute(CONTENT, key).fetchone() for key in messages}
         return {key: Content(*found) for key, found in rows.items() if found}
 
     def spill(self, partition: int, bucket: int, pending: Sequence[Pending], done: Done) -> None:
-            _fence(connection, owner, partition)
         """Queue deliveries for the next commit."""
         values = [(partition, bucket, *waiting) for waiting in pending]
         self._submit(lambda connection: _ignore(connection.executemany(_SPILL, values)), done)
@@ -221,6 +233,30 @@ class SqliteStore:
         locks = SqliteLockTable(shared, now_ms=self._now_ms)
         return Shared(locks, SqliteConfigTable(shared), SqliteStatisticsTable(shared))
 
+    def messages(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, StoredMessage]:
+        """Read messages whole."""
+        found = (self.message(key) for key in keys)
+        return {(one.row.conversation_id, one.row.message_id): one for one in found if one is not None}
+
+    def all_conversations(self) -> Iterator[ConversationRow]:
+        """Read every conversation, paged."""
+        after = ""
+        while page := self._fetch(_CONVERSATIONS, (after, PAGE_ROWS)):
+            yield from map(conversation_row, page)
+            after = page[-1][0]
+
+    def mark_dead_letters(self, marks: Sequence[DeadLetterMark]) -> None:
+        """Keep marks in one transaction."""
+        with self._transaction() as connection:
+            connection.executemany(_MARK, marks)
+
+    def dead_letter_marks(self) -> Iterator[DeadLetterMark]:
+        """Read all marks, paged."""
+        after = (-1, -1, -1)
+        while page := self._fetch(_MARKS, (*after, PAGE_ROWS)):
+            yield from (DeadLetterMark(*found) for found in page)
+            after = page[-1][:3]
+
     def ping(self) -> None:
         """Read the schema's version."""
         self._fetch("PRAGMA user_version")
@@ -270,8 +306,6 @@ class SqliteStore:
             yield message
 
 
-def _ignore(_result: object) -> None:
-    """Drop a statement's cursor: work returns nothing."""
 def _fence(connection: sqlite3.Connection, owner: Owner, partition: int | None) -> None:
     """Refuse, within a transaction, what an owner writes after a later one has claimed the partition's lease."""
     found = connection.execute("SELECT epoch FROM partition_leases WHERE log_partition = ?", (partition,)).fetchone()
@@ -279,3 +313,5 @@ def _fence(connection: sqlite3.Connection, owner: Owner, partition: int | None) 
         raise OwnerFencedError(*owner)
 
 
+def _ignore(_result: object) -> None:
+    """Drop a statement's cursor: work returns nothing."""

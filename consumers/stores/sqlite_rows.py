@@ -20,6 +20,7 @@ from consumers.rows import (
     Transition,
 )
 from consumers.stores.contract import Content, StoredMessage
+from consumers.stores.parkings import from_text, to_text
 
 _MESSAGE_COLUMNS: Final = (
     "conversation_id, message_id, state, sender, recipients, receipts, digest, install, seq, log_partition, sent_at,"
@@ -27,7 +28,7 @@ _MESSAGE_COLUMNS: Final = (
 )
 _MOVING: Final = ("state", "receipts", "version", "generation", "log_offset", "stamp", "epoch", "node")
 _CONVERSATION_COLUMNS: Final = (
-    "conversation_id, participants, buckets, blocks, sequences, version, generation, log_offset, stamp"
+    "conversation_id, participants, buckets, blocks, sequences, version, generation, log_offset, stamp, parkings"
 )
 
 
@@ -50,7 +51,7 @@ _PUT_TRANSITION: Final = (
     " WHERE (excluded.epoch, excluded.node) >= (transitions.epoch, transitions.node)"
 )
 _PUT_CONVERSATION: Final = (
-    f"INSERT INTO conversations ({_CONVERSATION_COLUMNS}, epoch, node) VALUES ({', '.join('?' * 11)})"
+    f"INSERT INTO conversations ({_CONVERSATION_COLUMNS}, epoch, node) VALUES ({', '.join('?' * 12)})"
     f" ON CONFLICT DO UPDATE SET {_set(_CONVERSATION_COLUMNS.split(', ')[1:])}, epoch = excluded.epoch,"
     f" node = excluded.node {_newer('conversations')}"
 )
@@ -60,7 +61,8 @@ MESSAGE: Final = (
     " WHERE conversation_id = ? AND message_id = ?"
 )
 CONTENT: Final = "SELECT body, content_type FROM contents WHERE conversation_id = ? AND message_id = ?"
-CONVERSATION: Final = f"SELECT {_CONVERSATION_COLUMNS} FROM conversations WHERE conversation_id = ?"
+CONVERSATIONS: Final = f"SELECT {_CONVERSATION_COLUMNS} FROM conversations"
+CONVERSATION: Final = f"{CONVERSATIONS} WHERE conversation_id = ?"
 STORED: Final = (
     f"SELECT {_MESSAGE_COLUMNS}, epoch, node, body, content_type, expires_at"
     " FROM messages JOIN contents USING (conversation_id, message_id)"
@@ -119,6 +121,7 @@ def _conversation_values(row: ConversationRow, owner: Owner) -> tuple[object, ..
         row.version,
         *row.applied,
         row.stamp,
+        to_text(row.parkings) if row.parkings else "",
         *owner,
     )
 
@@ -140,6 +143,7 @@ def conversation_row(found: Sequence[Any]) -> ConversationRow:
         found[5],
         (found[6], found[7]),
         found[8],
+        from_text(found[9]),
     )
 
 

@@ -71,6 +71,15 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     );
     CREATE TABLE node_statistics (node TEXT PRIMARY KEY, at INTEGER NOT NULL, report TEXT NOT NULL) WITHOUT ROWID;
     """,
+    """
+    ALTER TABLE conversations ADD COLUMN parkings TEXT NOT NULL DEFAULT '';
+    -- Dead letters that somebody has dealt with, by the original's position and append time.
+    CREATE TABLE dead_letter_marks (
+        log_partition INTEGER NOT NULL, log_offset INTEGER NOT NULL, appended_at INTEGER NOT NULL,
+        deed TEXT NOT NULL, who TEXT NOT NULL, at INTEGER NOT NULL,
+        PRIMARY KEY (log_partition, log_offset, appended_at)
+    ) WITHOUT ROWID;
+    """,
 )
 
 
