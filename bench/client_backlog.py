@@ -19,6 +19,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from bench.child import cpu_seconds, report
 from bench.workload import BODY_BYTES
 from producers import Client, Outgoing
+from producers.retry import RetryPolicy
 from producers.settings import ClientSettings
 from schemas.topics import EVENTS, PRODUCER
 
@@ -38,7 +39,10 @@ def fill(outbox: Path, count: int) -> None:
 
 def pump(outbox: Path, bootstrap_servers: str) -> None:
     """Work the outbox off: every row marked, produced, reported and settled on disk."""
-    settings = ClientSettings(unanswered_rows_max=10**9, unanswered_bytes_max=10**12)
+    # Nobody answers here: nothing may wait for an answer, and nothing is sent again.
+    settings = ClientSettings(
+        unanswered_rows_max=10**9, unanswered_bytes_max=10**12, retry=RetryPolicy(first_s=600, max_s=600)
+    )
     me = Client("bench-sender", outbox=outbox, bootstrap_servers=bootstrap_servers, settings=settings)
     count = _rows(outbox)
     start, cpu_start = time.perf_counter(), cpu_seconds()
