@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException, TopicPartition
 
+from consumers.conflicts import ConflictKind
 from consumers.counters import Counters
 from consumers.errors import LostRangeError, StoreUnavailableError, WorkerError
 from consumers.folding import Takeover
@@ -22,6 +23,8 @@ from consumers.owner import PartitionOwner
 from consumers.pipeline import Pipeline
 from consumers.rows import Owner
 from consumers.settings import WorkerSettings
+from consumers.statistics.observed import Counted
+from consumers.statistics.traffic import Traffic
 from consumers.stores.contract import Store, TopicRecord
 from consumers.takeover import Start, start_of
 
@@ -62,6 +65,13 @@ class Assignment:
     def bind(self, consumer: Any) -> None:  # noqa: ANN401 - the client's own types say less than it does
         """Take the consumer whose callbacks these are."""
         self._consumer = consumer
+
+    def adopt(self, settings: WorkerSettings) -> None:
+        """Go on with other settings: partitions that are owned, and those that will be."""
+        self._settings = settings
+        self._owner_settings = settings.owner_settings(self._topic.partitions)
+        for _, owner in self.owned():
+            owner.adopt(self._owner_settings.schedule)
 
     def owned(self) -> list[tuple[HeldPartition, PartitionOwner]]:
         """Return the partitions that are being read."""
@@ -147,6 +157,7 @@ class Assignment:
             held.partition, generation, owner, start.position, start.committed, from_the_start, spilled_to
         )
         held.owner = PartitionOwner(self._owner_settings, takeover)
+        held.counted, held.traffic = Counted(), Traffic(monotonic())
         held.stage = Stage.OWNED
         held.committed = -1 if start.replays else start.committed
         held.attempts = 0
@@ -259,6 +270,7 @@ class Assignment:
     def _lose(self, held: HeldPartition, owner: PartitionOwner, epoch: int | None) -> None:
         """Drop a partition that another worker owns; `epoch` is that one's, where it is known."""
         self._counters.lease_losses += 1
+        self._counters.conflict(ConflictKind.LEASE)
         extra = {"partition": held.partition, "epoch": owner.owner.epoch, "now": epoch}
         LOG.error("lease lost: another worker owns the partition; dropped", extra=extra)
         self._consumer.incremental_unassign([TopicPartition(self._topic.topic, held.partition)])

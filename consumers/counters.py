@@ -1,18 +1,23 @@
 """What a worker counts, since it started. Names are the metrics' names without `twotick_` and `_total`."""
 
+from threading import Lock
+
+from consumers.conflicts import ConflictKind, kind_of
 from consumers.work import Tally
 
 
 class Counters:
-    """Plain numbers: counted on one thread, read from any."""
+    """Plain numbers: counted on one thread, read from any; conflicts by kind are counted from any as well."""
 
     __slots__ = (
+        "_conflicts_lock",
         "answers",
         "applied",
         "cold_reads",
         "commit_errors",
         "commits",
         "conflicts",
+        "conflicts_by_kind",
         "dead_letters",
         "deliveries",
         "duplicates",
@@ -30,6 +35,7 @@ class Counters:
         "refused",
         "republished",
         "row_writes",
+        "skew_warnings",
         "spilled",
         "stale",
         "store_errors",
@@ -38,18 +44,20 @@ class Counters:
         "warm_ups",
     )
 
-    LABELLED = frozenset({"conflicts", "refused"})
-    """Counted by reason."""
+    LABELS = {"conflicts": "reason", "refused": "reason", "conflicts_by_kind": "kind"}  # noqa: RUF012 - never changed
+    """What is counted by something, and by what."""
 
     def __init__(self) -> None:
         self.conflicts: dict[str, int] = {}
+        self.conflicts_by_kind: dict[str, int] = {kind.value: 0 for kind in ConflictKind}
+        self._conflicts_lock = Lock()
         self.refused: dict[str, int] = {}
         self.answers = self.deliveries = self.dead_letters = self.redeliveries = self.expiries = 0
         self.events = self.applied = self.duplicates = self.stale = self.warm_ups = 0
         self.row_writes = self.cold_reads = self.evictions = self.spilled = 0
         self.commits = self.commit_errors = self.polls = self.takeovers = self.lease_losses = 0
         self.kafka_errors = self.store_errors = self.producer_rebuilds = self.republished = 0
-        self.lost_ranges = self.lost_records = 0
+        self.lost_ranges = self.lost_records = self.skew_warnings = 0
         self.version_conflicts = self.fenced_writes = 0
 
     def add(self, tally: Tally) -> None:
@@ -58,13 +66,21 @@ class Counters:
         self.duplicates += tally.duplicates
         self.stale += tally.stale
         self.warm_ups += tally.warm
-        for reason, count in tally.conflicts.items():
-            self.conflicts[reason] = self.conflicts.get(reason, 0) + count
-        for reason, count in tally.refused.items():
-            self.refused[reason] = self.refused.get(reason, 0) + count
+        for counted, by_reason in ((tally.conflicts, self.conflicts), (tally.refused, self.refused)):
+            for reason, count in counted.items():
+                by_reason[reason] = by_reason.get(reason, 0) + count
+                if (kind := kind_of(reason)) is not None:
+                    self.conflict(kind, count)
+
+    def conflict(self, kind: ConflictKind, count: int = 1) -> None:
+        """Count conflicts by kind; from any thread."""
+        with self._conflicts_lock:
+            self.conflicts_by_kind[kind.value] += count
 
     def as_dict(self) -> dict[str, int | dict[str, int]]:
         """Return all counts by name."""
         return {
-            name: dict(value) if isinstance(value := getattr(self, name), dict) else value for name in self.__slots__
+            name: dict(value) if isinstance(value := getattr(self, name), dict) else value
+            for name in self.__slots__
+            if not name.startswith("_")
         }

@@ -28,6 +28,7 @@ class Flight:
         "messages",
         "owner",
         "published",
+        "records",
         "under_way",
         "work",
     )
@@ -45,6 +46,7 @@ class Flight:
         self.work = work
         self.entries = entries
         """What it was folded from."""
+        self.records = len(entries)
         self.letters_of = letters_of
         """Makes the batch's dead letters."""
         self.under_way = False

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from consumers.answers import DEAD_LETTER_REASONS, answer, answer_about_conversation, tick
 from consumers.cache import Conversation, ConversationCache, MessageCache
@@ -100,6 +100,10 @@ class Folding:
         for conversation_id, conversation in cold.conversations.items():
             if conversation_id not in conversations.rows:
                 conversations.add(conversation)
+
+    def adopt(self, schedule: Schedule) -> None:
+        """Go on with another schedule."""
+        self._settings = replace(self._settings, schedule=schedule)
 
     def evict(self) -> None:
         """Put out what is over the limits, but nothing that is not durable."""

@@ -4,6 +4,9 @@ from collections import deque
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from consumers.statistics.observed import Counted
+from consumers.statistics.traffic import Traffic
+
 if TYPE_CHECKING:
     from consumers.flight import Flight
     from consumers.owner import PartitionOwner
@@ -23,7 +26,18 @@ class Stage(Enum):
 class HeldPartition:
     """One partition's owner and its batches in flight."""
 
-    __slots__ = ("attempts", "committed", "flights", "owner", "partition", "retry_at", "since_ms", "stage")
+    __slots__ = (
+        "attempts",
+        "committed",
+        "counted",
+        "flights",
+        "owner",
+        "partition",
+        "retry_at",
+        "since_ms",
+        "stage",
+        "traffic",
+    )
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
@@ -37,6 +51,9 @@ class HeldPartition:
         """Monotonic time of the next attempt to take it."""
         self.since_ms = 0
         """Append time of the newest record folded, ms since 1970."""
+        self.counted = Counted()
+        self.traffic = Traffic(0.0)
+        """Of the current owner; the shell begins it anew when the partition is taken."""
 
     def give_up(self) -> None:
         """Let go: nothing of it is written, answered or committed any more."""

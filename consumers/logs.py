@@ -52,5 +52,11 @@ def configure(*, node: str, json_lines: bool, level: str) -> None:
     """Send this process's log to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter(node) if json_lines else TextFormatter(node))
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.basicConfig(handlers=[handler], force=True)
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Log from this level on; the driver's own lines from WARNING on at least."""
+    logging.getLogger().setLevel(level.upper())
     logging.getLogger("cassandra").setLevel(max(logging.WARNING, logging.getLogger().level))

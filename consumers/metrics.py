@@ -27,7 +27,7 @@ class WorkerCollector:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - an optional extra
 
         for name, value in self._counters.as_dict().items():
-            labels = ["reason"] if isinstance(value, dict) else []
+            labels = [Counters.LABELS[name]] if name in Counters.LABELS else []
             family = CounterMetricFamily(f"twotick_{name}", f"Count of {name.replace('_', ' ')}", labels=labels)
             for reason, count in value.items() if isinstance(value, dict) else ((None, value),):
                 family.add_metric([reason] if reason is not None else [], count)

@@ -14,12 +14,13 @@ tail without writing or answering (the warm-up: it fills the cache), and then go
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from consumers.folding import HELLO, OF_CONVERSATION, SEND, STARTS, Folding, OwnerSettings, Takeover
 from consumers.intake import Entry
 from consumers.low_water import LowWaterMark
 from consumers.pending import PendingDeliveries, Spill
-from consumers.redelivery import buckets_of
+from consumers.redelivery import Schedule, buckets_of
 from consumers.rows import At, MessageRow, Owner
 from consumers.stores.contract import MessageKey, Pending, Rows
 from consumers.work import Conflict, Needs, Work
@@ -86,6 +87,11 @@ class PartitionOwner:
     def evicted(self) -> int:
         """Message rows put out of memory so far."""
         return self._folding.messages.evicted
+
+    def adopt(self, schedule: Schedule) -> None:
+        """Go on with another schedule; what is due already stays due then."""
+        self._settings = replace(self._settings, schedule=schedule)
+        self._folding.adopt(schedule)
 
     def limit_cache(self, messages_max: int) -> None:
         """Change how many message rows may be kept; what is over goes out with the next batch."""

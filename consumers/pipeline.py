@@ -14,6 +14,7 @@ from random import random
 from time import monotonic
 from typing import Final, Protocol
 
+from consumers.conflicts import ConflictKind
 from consumers.counters import Counters
 from consumers.dead_letters import Original, dead_letter
 from consumers.errors import OwnerFencedError, VersionConflictError, WorkerError
@@ -119,7 +120,9 @@ class Pipeline:
 
     def _conflict(self, flight: Flight, error: VersionConflictError) -> None:
         """Note that rows of a batch were written by someone else; raise where that has no end."""
-        self._counters.version_conflicts += len(error.messages) + len(error.conversations)
+        rows = len(error.messages) + len(error.conversations)
+        self._counters.version_conflicts += rows
+        self._counters.conflict(ConflictKind.VERSION, rows)
         flight.conflicts += 1
         if flight.conflicts > CONFLICTS_MAX:
             raise error
@@ -128,7 +131,7 @@ class Pipeline:
         conflict.conversations.update(error.conversations)
         LOG.warning(
             "rows were changed by someone else: they are read and folded again",
-            extra={"partition": flight.held.partition, "rows": len(error.messages) + len(error.conversations)},
+            extra={"partition": flight.held.partition, "rows": rows},
         )
 
     @property
@@ -195,6 +198,7 @@ class Pipeline:
         flight.owner.finished(work)
         counters = self._counters
         counters.add(work.tally)
+        held.counted.add(work, flight.records)
         counters.answers += len(work.acknowledgements)
         counters.deliveries += len(work.deliveries)
         counters.dead_letters += len(work.refusals)

@@ -18,6 +18,7 @@ from consumers.health import Watchdog, write_status
 from consumers.settings import WorkerSettings
 from consumers.stores.contract import Store
 from consumers.topic_check import check_topic
+from consumers.upkeep import Upkeep
 from consumers.worker import Worker
 from schemas.codec import Codec
 from schemas.topics import Setting
@@ -99,6 +100,7 @@ def _run(  # noqa: PLR0913, PLR0917 - the parts of one process
     kafka: Mapping[str, Setting], store: Store, settings: WorkerSettings, slot: int, node: str, codec: Codec
 ) -> int:
     topic = check_topic(kafka, store, settings)
+    upkeep = Upkeep(store.shared(), settings, node=node, partitions=topic.partitions)
     worker = Worker(
         kafka=kafka,
         store=store,
@@ -107,6 +109,7 @@ def _run(  # noqa: PLR0913, PLR0917 - the parts of one process
         node=node,
         codec=codec,
         report=_report_to(settings.status_folder, node, slot),
+        upkeep=upkeep,
     )
     _Signals(worker.stop).install()
     hold_life_line(worker.stop)
@@ -119,11 +122,13 @@ def _run(  # noqa: PLR0913, PLR0917 - the parts of one process
     gc.set_threshold(50_000, 20, 100)
     watchdog = Watchdog(lambda: worker.turns, settings.watchdog_s)
     watchdog.start()
+    upkeep.start()
     LOG.info("worker started", extra={"group": settings.group, "protocol": settings.protocol, "pid": os.getpid()})
     try:
         drained = worker.run()
     finally:
         watchdog.stop()
+        upkeep.stop()
     LOG.info("worker stopped", extra={"drained": drained})
     return ExitCode.DONE if drained else ExitCode.UNDRAINED
 

@@ -22,13 +22,16 @@ from consumers.intake import Entry, Intake
 from consumers.kafka_clients import LOG as KAFKA_LOG
 from consumers.kafka_clients import consumer_config, producer_config
 from consumers.kafka_errors import POSITION_GONE, is_fatal, verdict
+from consumers.logs import set_level
 from consumers.outage import Outage
 from consumers.owner import PartitionOwner
 from consumers.pipeline import Pipeline
 from consumers.publisher import Publisher
 from consumers.reminders import Reminders
 from consumers.settings import WorkerSettings
+from consumers.statistics.observed import Observation, Observed
 from consumers.stores.contract import MessageKey, Rows, Store, TopicRecord
+from consumers.upkeep import Upkeep
 from consumers.work import Needs
 from schemas.codec import Codec
 from schemas.topics import EVENTS, VALUE_BYTES_MAX, Setting
@@ -38,6 +41,8 @@ LOG = logging.getLogger(__name__)
 PAUSE_AFTER_S: Final = 0.5
 """A worker that may not read for longer pauses its partitions and polls on."""
 REMIND_INTERVAL_S: Final = 0.25
+HOTTEST_MAX: Final = 5
+"""Conversations told of each partition."""
 _BUSY_WAIT_S: Final = 0.005
 _IDLE_WAIT_S: Final = 0.1
 _NOTHING: Final = Rows({}, {})
@@ -68,10 +73,12 @@ class Worker:
         node: str,
         codec: Codec,
         report: Callable[[Mapping[str, object]], None] = lambda _: None,
+        upkeep: Upkeep | None = None,
     ) -> None:
         """Take the parts. `node` names this worker in leases and rows, and is its static member id if it has one.
 
-        `report` is given the worker's status every `status_interval_s`.
+        `report` is given the worker's status every `status_interval_s`; `upkeep`, where there is one, what goes into
+        the statistics, and its configuration is taken up.
         """
         self.counters = Counters()
         self.turns = 0
@@ -83,6 +90,10 @@ class Worker:
         self._node = node
         self._member = node if settings.static_members else ""
         self._report = report
+        self._upkeep = upkeep
+        self._config_version = 0
+        if upkeep is not None:
+            upkeep.bind(self.counters)
         self._intake = Intake(codec.decode, VALUE_BYTES_MAX)
         self._outage = Outage(settings.retry_first_s, settings.retry_s_max)
         self._publisher = Publisher(self._make_producer, self.counters)
@@ -283,6 +294,8 @@ class Worker:
         for batch, need in zip(batches, needs, strict=True):
             work = batch.owner.fold(batch.entries, _of(found, need), now_ms)
             self.counters.events += len(batch.entries)
+            if not batch.owner.warming_up:
+                batch.held.traffic.saw(batch.entries)
             batch.held.since_ms = batch.entries[-1].appended_at
             self._pipeline.start(batch.held, batch.owner, work, batch.entries, batch.messages, now_ms)
 
@@ -315,6 +328,8 @@ class Worker:
 
     def _periodic(self, now: float) -> None:
         """Do what is due by the clock."""
+        if self._upkeep is not None:
+            self._serve_upkeep(self._upkeep)
         settings = self._settings
         if now >= self._commit_at:
             self._commit_at = now + settings.commit_interval_s
@@ -325,7 +340,48 @@ class Worker:
         if now >= self._report_at:
             self._report_at = now + settings.status_interval_s
             self._report(self.status())
+            if self._upkeep is not None:
+                self._upkeep.observe(self._observation())
             self._look_for_progress(now)
+
+    def _serve_upkeep(self, upkeep: Upkeep) -> None:
+        """Take up another version of the hot configuration; answer who asks for statistics now."""
+        config = upkeep.config
+        if config.version != self._config_version:
+            self._config_version = config.version
+            self._settings = upkeep.settings
+            self._assignment.adopt(upkeep.settings)
+            set_level(upkeep.settings.log_level)
+            LOG.info("hot configuration taken up", extra={"version": config.version, "values": dict(config.values)})
+        if upkeep.wants_observation:
+            upkeep.observe(self._observation())
+
+    def _observation(self) -> Observation:
+        """Return what goes into the statistics."""
+        now, now_ms = monotonic(), time_ns() // 1_000_000
+        return Observation(
+            now_ms,
+            self._state(),
+            {held.partition: self._observed(held, owner, now, now_ms) for held, owner in self._assignment.owned()},
+        )
+
+    def _observed(self, held: HeldPartition, owner: PartitionOwner, now: float, now_ms: int) -> Observed:
+        events_per_s, hottest = held.traffic.rates(now, HOTTEST_MAX)
+        return Observed(
+            held.partition,
+            owner.owner,
+            dict(held.counted.counts),
+            owner.low_water,
+            *self._lag(held, owner, now_ms),
+            len(owner.pending.entries),
+            events_per_s,
+            hottest,
+        )
+
+    def _lag(self, held: HeldPartition, owner: PartitionOwner, now_ms: int) -> tuple[int, float]:
+        """Return how many records are not finished, and for how many s at most the oldest of them waits."""
+        lag = max(0, self._end_of(held.partition) - max(owner.low_water, 0))
+        return lag, round((now_ms - held.since_ms) / 1000, 3) if lag and held.since_ms else 0.0
 
     def _remind(self) -> None:
         now_ms = time_ns() // 1_000_000
@@ -362,7 +418,7 @@ class Worker:
         now_ms = time_ns() // 1_000_000
         partitions = []
         for held, owner in self._assignment.owned():
-            lag = max(0, self._end_of(held.partition) - max(owner.low_water, 0))
+            lag_records, lag_s = self._lag(held, owner, now_ms)
             partitions.append(
                 {
                     "partition": held.partition,
@@ -370,8 +426,8 @@ class Worker:
                     "position": owner.position,
                     "low_water": owner.low_water,
                     "committed": held.committed,
-                    "lag_records": lag,
-                    "lag_s": round((now_ms - held.since_ms) / 1000, 3) if lag and held.since_ms else 0.0,
+                    "lag_records": lag_records,
+                    "lag_s": lag_s,
                     "warming_up": owner.warming_up,
                     "cached": owner.cached,
                     "pending": len(owner.pending.entries),
@@ -384,6 +440,7 @@ class Worker:
             "state": self._state(),
             "cause": self._outage.cause or ("no broker answers" if self._publisher.down else ""),
             "generation": self._topic.generation,
+            "config_version": self._config_version,
             "waiting": sorted(h.partition for h in self._assignment.held.values() if h.stage is Stage.TAKING),
             "partitions": [held.partition for held, _ in self._assignment.owned()],
             "details": partitions,
@@ -414,6 +471,8 @@ class Worker:
         self._report(self.status())
         held = list(self._assignment.held.values())
         self._drain(held)
+        if self._upkeep is not None:
+            self._upkeep.observe(self._observation())
         clean = not self._stash and not any(each.flights for each in held)
         self._assignment.commit(held, wait=True)
         unreported = self._publisher.close(max(0.0, self._deadline - monotonic()))

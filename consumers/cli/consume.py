@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -47,7 +47,9 @@ def _consume(  # noqa: PLR0913 - one parameter an option
         int | None, typer.Option(min=0, max=65_000, help="Prometheus port of the first worker; the others follow.")
     ] = None,
     log: Annotated[LogForm, typer.Option(help="Form of the log lines on standard error.")] = LogForm.TEXT,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"] | None, typer.Option(help="[default: worker.log_level]")
+    ] = None,
 ) -> None:
     """Fold the events topic into the store and answer, until told to stop.
 
@@ -59,12 +61,14 @@ def _consume(  # noqa: PLR0913 - one parameter an option
 
     factory: ServerFactory = context.obj
     settings = _settings(factory, protocol, metrics_port)
+    if log_level is not None:
+        settings = replace(settings, log_level=log_level)
     node = node_name(settings, slot) if slot is not None else "supervisor"
-    configure(node=node, json_lines=log is LogForm.JSON, level=log_level)
+    configure(node=node, json_lines=log is LogForm.JSON, level=settings.log_level)
     if slot is not None:
         raise typer.Exit(_worker(factory, settings, slot))
     options = [f"--protocol={settings.protocol}", f"--metrics-port={settings.metrics_port}"]
-    options += [f"--log={log.value}", f"--log-level={log_level}"]
+    options += [f"--log={log.value}", f"--log-level={settings.log_level}"]
     raise typer.Exit(_supervise(factory, settings, workers, options))
 
 
