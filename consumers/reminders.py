@@ -3,10 +3,11 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from typing import TYPE_CHECKING, Final
 
 from consumers.counters import Counters
+from consumers.errors import StoreUnavailableError
 from consumers.held import HeldPartition, Stage
 from consumers.owner import PartitionOwner
 from consumers.pending import Spill
@@ -140,7 +141,18 @@ class Reminders:
         if error is not None:
             self._pipeline.retry(error, partial(self._write_one, held, spill, bucket))
             return
-        self._counters.spilled += len(entry[2].pop(bucket, ()))
+        try:
+            over = self._over(held, held.owner)
+        except StoreUnavailableError as unknown:
+            self._pipeline.retry(unknown, partial(self._spilled, held, spill, bucket, None))
+            return
+        pending = entry[2].pop(bucket, ())
+        if bucket <= over:
+            later = next(number for number in count(over + 1) if number not in entry[2])
+            entry[2][later] = pending
+            self._write_one(held, spill, later)
+            return
+        self._counters.spilled += len(pending)
         if not entry[2]:
             del self._spilling[held.partition]
             held.owner.pending.spilled(spill)
@@ -151,6 +163,18 @@ class Reminders:
         if entry is not None and entry[1] is spill and bucket in entry[2]:
             done = self._pipeline.done(partial(self._spilled, held, spill, bucket))
             self._store.spill(held.partition, bucket, entry[2][bucket], done)
+
+    def _over(self, held: HeldPartition, owner: PartitionOwner) -> int:
+        """Return the newest bucket that keeps nothing any more. Raises StoreUnavailableError, StoreRefusedError.
+
+        A spill may come too late for its bucket: the store was away meanwhile, or a former owner whose clock is ahead
+        has worked the bucket off before it noticed that it had lost the partition.
+        """
+        position = self._store.spill_position(held.partition)
+        if position is not None:
+            owner.spilled_to = max(owner.spilled_to, position)
+        working = self._buckets.get(held.partition)
+        return owner.spilled_to if working is None else max(owner.spilled_to, working.number)
 
     def _work_off(self, held: HeldPartition, owner: PartitionOwner, now_ms: int) -> None:
         """Take the next part of the oldest bucket that is over; forget the bucket when all of it is safe."""
@@ -175,6 +199,10 @@ class Reminders:
             if page:
                 self._redeliver_page(bucket, page, held, owner, now_ms)
         if bucket.read_out and not bucket.unsafe and not bucket.failed:
+            if not self._is_ours(owner):
+                # Whoever has the partition now works the bucket off.
+                self._pipeline.fenced.append(held)
+                return
             self._store.drop_spilled(held.partition, bucket.number)
             owner.spilled_to = bucket.number
             del self._buckets[held.partition]
@@ -185,10 +213,27 @@ class Reminders:
         done = self._redeliver(owner, page, now_ms)
         for number, pending in owner.spill_again(done.again, now_ms).items():
             bucket.unsafe += 1
-            self._store.spill(held.partition, number, pending, self._pipeline.done(partial(_safe, bucket)))
+            told = self._pipeline.done(partial(self._spilled_again, bucket, held, number))
+            self._store.spill(held.partition, number, pending, told)
         if done.deliveries or done.expiries:
             bucket.unsafe += 1
             self._publish(done, partial(_safe, bucket, None))
+
+    def _spilled_again(self, bucket: Bucket, held: HeldPartition, number: int, error: Exception | None) -> None:
+        """Note that a part of a bucket is in a later one; where that one is over, the whole bucket is done again."""
+        if error is None and held.owner is not None:
+            try:
+                bucket.failed |= number <= self._over(held, held.owner)
+            except StoreUnavailableError as unknown:
+                error = unknown
+        _safe(bucket, error)
+
+    def _is_ours(self, owner: PartitionOwner) -> bool:
+        """Say whether the lease still names this owner. Raises StoreUnavailableError, StoreRefusedError."""
+        return any(
+            lease.partition == owner.partition and (lease.epoch, lease.node) == owner.owner
+            for lease in self._store.leases()
+        )
 
 
 def _safe(bucket: Bucket, error: Exception | None) -> None:
