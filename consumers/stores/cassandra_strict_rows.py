@@ -20,7 +20,7 @@ from schemas.identity import bucket_of
 
 _MOVING: Final = "version = ?, stamp = ?, applied = ?, owner = ?, attempt = ?"
 _MESSAGE: Final = " WHERE conversation_id = ? AND bucket = ? AND message_id = ?"
-_FREE, _HELD = " IF version = NULL", " IF version = ? AND owner <= ?"
+_FREE, _HELD = " IF version = NULL", " IF version = ? AND owner <= ? AND applied <= ?"
 _CONVERSATION: Final = (
     f"UPDATE {{keyspace}}.conversations SET {_MOVING}, participants = ?, buckets = ?, blocks = ?, sequences = ?,"
     " parkings = ? WHERE conversation_id = ?"
@@ -111,7 +111,7 @@ class MessageChange:
         }
         key = (*self.partition, uuid_of(row.message_id))
         if on.version:
-            return "move", (*moving, changes, *key, *on)
+            return "move", (*moving, changes, *key, *on, row.applied)
         origin = (uuid_of(row.install), row.seq, row.digest, row.partition)
         made = (row.sent_at, row.deliver_by, self.write.expires_at, origin, row.sender, row.recipients)
         return "make", (*moving, changes, *made, self.write.content_type, self.write.body, *key)
@@ -158,7 +158,7 @@ class ConversationChange:
             to_text(row.parkings) if row.parkings else UNSET_VALUE,
             row.conversation_id,
         )
-        return ("go_on", (*values, *on)) if on.version else ("start", values)
+        return ("go_on", (*values, *on, row.applied)) if on.version else ("start", values)
 
     def judge(self, standing: Standing | None) -> Verdict:
         """Return what is to be done, given what the store holds.
@@ -191,9 +191,11 @@ def _again(change: Change, standing: Standing | None) -> Verdict:
     """
     if standing is None:
         return Verdict(on=On(0, change.owner))
-    ours, theirs = change.write.row.applied[0], standing.applied[0]
-    if theirs > ours or (theirs == ours and standing.owner > change.owner):
+    ours, theirs = change.write.row.applied, standing.applied
+    if theirs[0] > ours[0] or (theirs[0] == ours[0] and standing.owner > change.owner):
         return FENCED
+    if theirs > ours:
+        return CONFLICT
     return Verdict(on=On(standing.version, max(standing.owner, change.owner)))
 
 

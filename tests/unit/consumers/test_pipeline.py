@@ -16,6 +16,7 @@ from consumers.kafka_errors import FATAL
 from consumers.outage import Outage
 from consumers.pipeline import Pipeline
 from consumers.publisher import Job, Publisher
+from consumers.stores.contract import Rows
 from schemas.codec import PLAIN, encode
 from schemas.records import DeadLetter
 from schemas.topics import DEAD_LETTERS, INBOX
@@ -96,11 +97,27 @@ class FakeStore:
 
     def __init__(self) -> None:
         self.writes: list[tuple[list[Any], Callable[[Exception | None], None]]] = []
+        self.conversations: list[list[Any]] = []
+        self.rows: dict[Any, Any] = {}
+        """What is read."""
+        self.reads: list[tuple[set[Any], set[Any]]] = []
+        self.read_error: Exception | None = None
 
     def write(
-        self, _owner: Any, messages: list[Any], _conversations: list[Any], done: Any, *, partition: int | None = None
+        self, _owner: Any, messages: list[Any], conversations: list[Any], done: Any, *, partition: int | None = None
     ) -> None:
+        assert partition == 0
         self.writes.append((messages, done))
+        self.conversations.append(conversations)
+
+    def read(self, messages: list[Any], conversations: list[Any]) -> Rows:
+        self.reads.append((set(messages), set(conversations)))
+        if self.read_error is not None:
+            raise self.read_error
+        return Rows(
+            {key: self.rows[key] for key in messages if key in self.rows},
+            {key: self.rows[key] for key in conversations if key in self.rows},
+        )
 
     def answer(self, number: int, error: Exception | None = None) -> None:
         self.writes[number][1](error)
