@@ -9,13 +9,16 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python)
 # Passed on: `make demo ARGS="--stack local"`, `make test ARGS="-k outbox"`.
 ARGS ?=
+# `make simulate SEEDS=20000 JOBS=2`.
+SEEDS ?= 2000
+JOBS ?= 2
 
 LOCK_OPTIONS := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links --all-extras --group test --group check --group build
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format docs bench lock hooks clean
+.PHONY: help setup demo test simulate check format docs bench lock hooks clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +49,9 @@ demo: $(STAMP) ## send messages, kill a worker and cut a client off meanwhile, c
 
 test: $(STAMP) ## run the tests; with Java and Maven there, also on real Kafka and Cassandra
 	@$(BIN)/pytest $(ARGS)
+
+simulate: $(STAMP) ## run SEEDS seeds of the simulation in JOBS processes; a failure prints how to repeat it
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --jobs $(JOBS) $(ARGS)
 
 check: $(STAMP) ## lint, formatting, types, and who may import whom
 	$(BIN)/ruff check .

@@ -17,8 +17,8 @@ from tests.simulation.run import Result, run
 from tests.simulation.shrink import command, shrink
 
 _TOLD_EACH_S = 10.0
-_FAILURES_SHOWN = 5
-_JOURNAL_LINES = 80
+_FAILURES_SHOWN = 2
+_JOURNAL_LINES = 60
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

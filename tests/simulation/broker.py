@@ -4,6 +4,8 @@ A producer's records reach a partition in order, each once, or the rest never: t
 promises. When it dies, or turns fatal, what it had in flight may land a good while later.
 """
 
+# ruff: noqa: D102 - what stands in for a library is named after it
+
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -107,7 +109,7 @@ class SimProducer:
         self._purged = False
         world.producers.append(self)
 
-    def produce(  # noqa: PLR0917 - the library's signature
+    def produce(
         self, topic: str, value: bytes = b"", key: Any = b"", partition: int = -1, on_delivery: Any = None
     ) -> None:
         self._process.touch("produce")

@@ -1,5 +1,7 @@
 """A simulated client process: production's outbox, pump and listener, turn by turn, and a person who uses them."""
 
+# ruff: noqa: D102 - what stands in for a library is named after it
+
 from typing import TYPE_CHECKING
 
 from producers.arrivals import Arrivals

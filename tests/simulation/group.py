@@ -1,5 +1,7 @@
 """The simulated consumer group, and a member's consumer as the worker sees it."""
 
+# ruff: noqa: D102 - what stands in for a library is named after it
+
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
@@ -87,38 +89,47 @@ class GroupConsumer:
     # what the group tells
 
     def _serve(self) -> None:
-        group, chance = self._world.group, self._world.chance
+        """Run the callbacks that are due, as a poll does."""
+        world = self._world
         while self._told:
             error, partitions = self._told.pop(0)
             self._on_commit(error, partitions)
-        if not group.is_member(self):
-            if self._world.now < self.deaf_until:
-                return
-            lost = sorted(self.held)
-            self._world.note(self._process.name, "lost", lost)
-            if lost:
-                self._on_lost(self, [TopicPartition(EVENTS, partition) for partition in lost])
-            self.held.clear()
-            self.commits.clear()
-            group.join(self)
+        if not world.group.is_member(self):
+            if world.now >= self.deaf_until:
+                self._lose_all()
             return
-        going = [partition for partition in sorted(self.held) if group.wanted[partition] is not self]
-        if self._world.chaos and chance.happens("revoke unheld", self._world.faults.revoke_unheld):
+        if world.chaos and world.chance.happens("revoke unheld", world.faults.revoke_unheld):
             self._on_revoke(self, [TopicPartition(EVENTS, 7)])
-        if going:
-            self._world.note(self._process.name, "revoke", going)
-            self._on_revoke(self, [TopicPartition(EVENTS, partition) for partition in going])
-            self.held.difference_update(going)
-            for partition in going:
-                if group.holds[partition] is self:
-                    group.holds[partition] = None
-        coming = [p for p, wanted in group.wanted.items() if wanted is self and group.holds[p] is None]
-        for partition in coming:
-            group.holds[partition] = self
-        if coming:
-            self._world.note(self._process.name, "assign", coming)
-            self.held.update(coming)
-            self._on_assign(self, [TopicPartition(EVENTS, partition) for partition in coming])
+        self._revoke([partition for partition in sorted(self.held) if world.group.wanted[partition] is not self])
+        holds = world.group.holds
+        self._assign([p for p, wanted in world.group.wanted.items() if wanted is self and holds[p] is None])
+
+    def _lose_all(self) -> None:
+        """Learn that one was expelled, and join again."""
+        lost = sorted(self.held)
+        self._world.note(self._process.name, "lost", lost)
+        if lost:
+            self._on_lost(self, [TopicPartition(EVENTS, partition) for partition in lost])
+        self.held.clear()
+        self.commits.clear()
+        self._world.group.join(self)
+
+    def _revoke(self, going: list[int]) -> None:
+        if not going:
+            return
+        self._world.note(self._process.name, "revoke", going)
+        self._on_revoke(self, [TopicPartition(EVENTS, partition) for partition in going])
+        self.held.difference_update(going)
+        holds = self._world.group.holds
+        holds.update({partition: None for partition in going if holds[partition] is self})
+
+    def _assign(self, coming: list[int]) -> None:
+        if not coming:
+            return
+        self._world.note(self._process.name, "assign", coming)
+        self._world.group.holds.update(dict.fromkeys(coming, self))
+        self.held.update(coming)
+        self._on_assign(self, [TopicPartition(EVENTS, partition) for partition in coming])
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         for each in partitions:

@@ -1,5 +1,7 @@
 """An outbox file in memory that behaves as the disk does: what is committed survives, what is not does not."""
 
+# ruff: noqa: D102 - what stands in for a library is named after it
+
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager

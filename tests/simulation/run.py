@@ -34,9 +34,7 @@ class Result:
         return {fault.kind for fault in self.findings.faults}
 
 
-def run(
-    seed: int, plan: Plan | None = None, faults: Faults | None = None, defences: Defences | None = None
-) -> Result:
+def run(seed: int, plan: Plan | None = None, faults: Faults | None = None, defences: Defences | None = None) -> Result:
     """Run a seed; what is not given is as the seed has it.
 
     An error that no part of production expects is a fault too: everything that it would have done is stuck.

@@ -4,6 +4,8 @@ Production's modules import these names; a run replaces them in those modules an
 time in a process.
 """
 
+# ruff: noqa: D102 - what stands in for a library is named after it
+
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ import consumers.pipeline
 import consumers.publisher
 import consumers.worker
 import producers.backlog
+import producers.meta
 import producers.outbox
 import producers.pump
 from consumers.owner import PartitionOwner
@@ -109,6 +112,7 @@ _REPLACED: tuple[tuple[object, str, object], ...] = (
     (PartitionOwner, "limit_cache", _limit_cache),
     (producers.backlog, "random", RandomModule),
     (producers.pump, "random", RandomModule),
+    (producers.meta, "secrets", Secrets),
     (producers.outbox, "secrets", Secrets),
 )
 

@@ -4,6 +4,8 @@ A write is several rows that land one by one, in any order, perhaps after its an
 shelf keeps each row's (stamp, owner) maximum, as the contract says.
 """
 
+# ruff: noqa: D102 - what stands in for a library is named after it
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -164,7 +166,8 @@ class StoreSession:
     def drop_spilled(self, partition: int, bucket: int) -> None:
         self._call("drop", self._world.faults.read_fails)
         shelf = self._world.shelf
-        shelf.spilled.pop((partition, bucket), None)
+        gone = shelf.spilled.pop((partition, bucket), {})
+        self._world.note(self._process.name, "drop", partition, bucket, len(gone))
         shelf.progress[partition] = max(bucket, shelf.progress.get(partition, bucket))
 
     def spill_position(self, partition: int) -> int | None:

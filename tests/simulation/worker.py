@@ -1,5 +1,7 @@
 """A simulated worker process: production's `Worker`, turn by turn."""
 
+# ruff: noqa: D102 - what stands in for a library is named after it
+
 from typing import TYPE_CHECKING, Any
 
 from consumers.errors import WorkerError
@@ -81,9 +83,7 @@ class WorkerProcess(Process):
 
     def _join(self) -> None:
         record = TopicRecord(EVENTS, "simulated", self.world.plan.partitions, 1)
-        self.worker = Worker(
-            kafka={}, store=self.store, settings=SETTINGS, topic=record, node=self.name, codec=CODEC
-        )
+        self.worker = Worker(kafka={}, store=self.store, settings=SETTINGS, topic=record, node=self.name, codec=CODEC)
         self.worker._join()
         self._joined = True
 

@@ -4,14 +4,13 @@ Chaos first: processes take turns, the network moves, faults strike. Then everyt
 it is quiet, or for as long as that may take. What it leaves behind is judged by the checker.
 """
 
-from collections import deque
+# ruff: noqa: D102 - what stands in for a library is named after it
+
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from compose.checking.history import Answer
 from consumers.rows import MessageRow, Owner
-from consumers.settings import WorkerSettings
-from schemas.lifecycle import Kind
 from schemas.records import NO_ID, Acknowledgement
 from schemas.topics import EVENTS, INBOX
 from tests.simulation.broker import LEADER_SKEW_MS, Handed, Partition, Record, SimProducer, partition_for
@@ -25,6 +24,7 @@ from tests.simulation.shelf import RowWrite, Shelf, SpillWrite
 from tests.simulation.worker import SETTINGS, WorkerProcess
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Sequence
 
 START_MS = 1_800_000_000_000
@@ -215,9 +215,9 @@ class World:
         process.frozen = True
         self.depth += 1
         until = self.now + ms
-        if isinstance(process, WorkerProcess) and process.consumer is not None:
-            if ms > SETTINGS.session_timeout_s * 1000:
-                process.consumer.expel(self._deafness())
+        is_expelled = ms > SETTINGS.session_timeout_s * 1000
+        if is_expelled and isinstance(process, WorkerProcess) and process.consumer is not None:
+            process.consumer.expel(self._deafness())
         try:
             for _ in range(self.chance.whole("meanwhile", 5, 60)):
                 self.step()
@@ -255,7 +255,9 @@ class World:
         if happens("worker clock", faults.worker_clock_jump):
             chance.pick("clock of", self.workers).wall_off_ms = chance.whole("worker ms", -1_200_000, 1_200_000)
         if happens("client clock", faults.client_clock_jump):
-            chance.pick("clock of client", self.clients).wall_off_ms = chance.whole("client ms", -86_400_000, 86_400_000)
+            chance.pick("clock of client", self.clients).wall_off_ms = chance.whole(
+                "client ms", -86_400_000, 86_400_000
+            )
         if happens("retention", faults.inbox_retention):
             inbox = chance.pick("retention of", self.inbox)
             inbox.low = inbox.end
@@ -342,6 +344,3 @@ class World:
     def digest(self) -> str:
         """Return what tells this run from another."""
         return blake2b(repr(self.journal).encode(), digest_size=16).hexdigest()
-
-
-__all__ = ["World", "WorkerSettings", "Kind"]

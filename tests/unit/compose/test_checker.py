@@ -1,0 +1,158 @@
+"""Every rule of the checker catches what it is there for, and a true history shows nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from compose.checking.checker import check
+from compose.checking.history import KINDS, Answer, History, Logged, Own, Receipt, Sent, Taken
+from compose.checking.replay import replay
+from consumers.fold import Policy
+from consumers.rows import At, Owner
+from consumers.stores.contract import Content, StoredMessage
+from schemas.identity import uuid7
+from schemas.records import Event
+
+START_MS = 1_800_000_000_000
+INSTALL = b"i" * 16
+OWNER = Owner(1, "n")
+
+
+def made(number):
+    return uuid7(START_MS, number << 62)
+
+
+def event(kind, number, actor="alice", **more):
+    return Event(kind, made(900 + number), "c", made(number), actor, INSTALL, **more)
+
+
+def send(number, seq):
+    return event("SEND", number, recipients=("bob",), body=b"body %d" % number, seq=seq)
+
+
+LOG = (send(1, 1), send(2, 2), event("DELIVERED", 1, "bob"), event("READ", 1, "bob"), event("DELIVERED", 2, "bob"))
+
+
+def logged(events):
+    return [Logged(At(1, 0, offset, START_MS + offset), each) for offset, each in enumerate(events)]
+
+
+def stored(events=LOG):
+    folded = replay(logged(events), Policy())
+    bodies = {each.message_id: each.body for each in events if each.kind == "SEND"}
+    return [
+        StoredMessage(row, Content(bodies[key[1]], ""), 0, OWNER, [(step, OWNER) for step in folded.transitions[key]])
+        for key, row in folded.messages.items()
+    ]
+
+
+def true_history():
+    return History(
+        sent=[Sent("alice", made(number), b"body %d" % number) for number in (1, 2)],
+        own=[
+            Own("alice", made(1), made(1), "READ", ("SENT", "DELIVERED", "READ")),
+            Own("alice", made(2), made(2), "DELIVERED", ("SENT", "DELIVERED")),
+        ],
+        stored=stored(),
+        taken=[Taken("bob", made(number), b"body %d" % number) for number in (1, 2)],
+        conversations=list(replay(logged(LOG), Policy()).conversations.values()),
+        log=logged(LOG),
+        receipts=[
+            Receipt("bob", made(number), kind) for number, kind in ((1, "DELIVERED"), (1, "READ"), (2, "DELIVERED"))
+        ],
+        answers=[Answer(made(1), 3, 3)],
+    )
+
+
+def changed(**by):
+    return replace(true_history(), **by)
+
+
+def with_row(**by):
+    first, *others = true_history().stored
+    return [first._replace(row=first.row._replace(**by)), *others]
+
+
+def with_step(number, **by):
+    first, *others = true_history().stored
+    steps = list(first.transitions)
+    steps[number] = (steps[number][0]._replace(**by), OWNER)
+    return [first._replace(transitions=steps), *others]
+
+
+def with_own(**by):
+    first, *others = true_history().own
+    return [first._replace(**by), *others]
+
+
+def test_a_true_history_shows_nothing():
+    findings = check(true_history())
+    assert findings.faultless
+    assert findings.counts() == {"acknowledged": 2, "settled": 2, **dict.fromkeys(KINDS, 0)}
+
+
+def test_what_was_not_recorded_is_not_judged():
+    findings = check(changed(log=None, receipts=None, answers=None, conversations=None))
+    assert findings.faultless
+
+
+CASES = {
+    "an accepted send is in no outbox": ("lost", changed(own=true_history().own[1:])),
+    "a sent message is not in the store": ("lost", changed(stored=true_history().stored[1:])),
+    "the store holds other content": (
+        "lost",
+        changed(stored=[true_history().stored[0]._replace(content=Content(b"else", "")), true_history().stored[1]]),
+    ),
+    "who is said to have it does not": ("lost", changed(taken=true_history().taken[1:])),
+    "a message taken twice": ("duplicated", changed(taken=[*true_history().taken, true_history().taken[0]])),
+    "one body under two ids": ("duplicated", changed(taken=[*true_history().taken, Taken("bob", made(3), b"body 1")])),
+    "one step twice": ("duplicated", changed(stored=with_step(2, state="DELIVERED"))),
+    "a version left out": ("regressed", changed(stored=with_step(1, version=7))),
+    "an offset that falls": ("regressed", changed(stored=with_step(1, offset=99))),
+    "a rank that falls": ("regressed", changed(stored=with_step(2, state="SENT"))),
+    "a state that is not the lowest": ("regressed", changed(stored=with_row(state="DELIVERED"))),
+    "ticks that fall": ("regressed", changed(own=with_own(ticks=("SENT", "READ", "DELIVERED")))),
+    "sent for ever": (
+        "stuck",
+        changed(own=with_own(state="SENT", ticks=()), stored=stored((LOG[0], *LOG[1:2], LOG[4]))),
+    ),
+    "a sender who was not told": ("stuck", changed(own=with_own(state="SENT", ticks=("SENT",)))),
+    "pending for ever": ("stuck", changed(own=with_own(state="PENDING", ticks=()), stored=stored((LOG[1], LOG[4])))),
+    "told more than is so": (
+        "untrue",
+        changed(own=[true_history().own[0], true_history().own[1]._replace(state="READ")]),
+    ),
+    "told a failure that is none": ("untrue", changed(own=with_own(state="EXPIRED"))),
+    "answered before it was durable": ("untrue", changed(answers=[Answer(made(1), 3, 2)])),
+    "applied in another order": ("reordered", changed(stored=stored((LOG[1], LOG[0], *LOG[2:])))),
+    "a receipt nobody wrote": ("invented", changed(receipts=true_history().receipts[:1])),
+    "a message nobody sent": ("invented", changed(own=true_history().own[:1])),
+    "a row that the log never made": ("invented", changed(log=logged([LOG[0], *LOG[2:4]]))),
+    "a row that the log makes otherwise": ("diverged", changed(stored=with_row(stamp=1))),
+    "a row that is missing": ("diverged", changed(stored=true_history().stored[1:])),
+    "a step that is missing": ("diverged", changed(log=logged([*LOG, event("READ", 2, "bob")]))),
+    "a conversation that differs": ("diverged", changed(conversations=[])),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_rule_catches(name):
+    kind, history = CASES[name]
+    assert check(history).count(kind) > 0, name
+
+
+def test_a_restored_backup_is_held_to_nothing_that_it_forgot():
+    history = changed(
+        sent=true_history().sent[1:],
+        own=true_history().own[1:],
+        forgotten=frozenset({("alice", made(1))}),
+    )
+    assert check(history).faultless
+
+
+def test_a_message_that_never_reached_the_log_may_have_failed_in_the_outbox():
+    failed = Own("alice", made(3), made(3), "EXPIRED", ("EXPIRED",))
+    history = changed(sent=[*true_history().sent, Sent("alice", made(3), b"x")], own=[*true_history().own, failed])
+    findings = check(history)
+    assert findings.faultless
+    assert findings.settled == 3
