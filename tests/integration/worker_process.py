@@ -31,7 +31,7 @@ class Faulty:
         if not self.outage.exists() or name == "close":
             return call
 
-        def fail(*arguments: Any) -> None:
+        def fail(*arguments: Any, **_named: Any) -> None:
             error = StoreUnavailableError("the store was taken away", "Give it back.")
             if name in {"write", "spill"}:
                 arguments[-1](error)
