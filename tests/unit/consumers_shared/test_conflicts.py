@@ -1,0 +1,57 @@
+"""Conflicts are counted by kind; an episode of many is told once, and the next one again."""
+
+from consumers.conflicts import ConflictKind, ConflictWatch, kind_of
+from consumers.counters import Counters
+from consumers.metrics import WorkerCollector
+from consumers.work import Tally
+from schemas.lifecycle import Reason
+
+
+def test_a_batch_conflicts_are_counted_by_reason_and_kind() -> None:
+    tally = Tally()
+    for reason in (Reason.CONTENT_DIFFERS, Reason.SEQUENCE_REUSED):
+        tally.conflict(reason)
+    for reason in (Reason.ALREADY_FINAL, Reason.NOT_A_RECIPIENT, Reason.UNDECODABLE, Reason.ID_AHEAD):
+        tally.refuse(reason)
+    counters = Counters()
+    counters.add(tally)
+    counters.conflict(ConflictKind.LEASE)
+    assert counters.conflicts_by_kind == {"version": 0, "lock": 0, "lease": 1, "transition": 2, "identity": 2}
+    assert counters.refused["UNDECODABLE"] == 1
+    assert kind_of(Reason.NOT_DUE) is None
+
+
+def test_the_metrics_tell_kinds() -> None:
+    counters = Counters()
+    counters.conflict(ConflictKind.LOCK, 3)
+    families = {family.name: family for family in WorkerCollector(counters, dict).collect()}
+    samples = {
+        sample.labels["kind"]: sample.value
+        for sample in families["twotick_conflicts_by_kind"].samples
+        if sample.name.endswith("_total")
+    }
+    assert samples == {"version": 0, "lock": 3, "lease": 0, "transition": 0, "identity": 0}
+    assert "twotick__conflicts_lock" not in families
+
+
+def test_an_episode_is_told_once_and_ends_below_half_the_limit() -> None:
+    watch = ConflictWatch()
+    assert watch.look({"lease": 0}, 10, 0.0) is None
+    assert watch.look({"lease": 10}, 10, 1.0) is None
+    alert = watch.look({"lease": 11, "lock": 4}, 10, 2.0)
+    assert alert is not None
+    assert (alert.per_minute, dict(alert.by_kind)) == (15.0, {"lease": 11, "lock": 4})
+    # It goes on: not told again.
+    assert watch.look({"lease": 100, "lock": 4}, 10, 30.0) is None
+    # All of it is more than a minute ago: over.
+    assert watch.look({"lease": 100, "lock": 4}, 10, 95.0) is None
+    assert not watch.alerting
+    assert watch.look({"lease": 120, "lock": 4}, 10, 96.0) is not None
+
+
+def test_a_slow_drip_and_a_limit_of_nothing_are_no_episode() -> None:
+    drip, off = ConflictWatch(), ConflictWatch()
+    for second in range(600):
+        assert drip.look({"lock": second // 10}, 10, float(second)) is None
+        assert off.look({"lock": second * 100}, 0, float(second)) is None
+    assert drip.per_minute <= 7

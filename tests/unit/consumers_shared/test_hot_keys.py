@@ -1,0 +1,48 @@
+"""Hot settings: which there are, what they take, and a worker's settings with them."""
+
+import pytest
+
+from consumers.hot.keys import KEYS, HotValueError, parsed, unusable, value_of, with_hot_values
+from consumers.settings import WorkerSettings
+
+OWN = WorkerSettings(batch_records_max=7)
+
+
+def test_every_hot_key_is_a_setting_and_takes_its_default() -> None:
+    for key in KEYS:
+        default = value_of(WorkerSettings(), key)
+        assert parsed(key, str(default)) == default
+
+
+def test_values_take_the_place_of_the_workers_own_and_the_rest_stays() -> None:
+    settings = with_hot_values(OWN, {"worker.schedule.wait_s_max": "60", "worker.log_level": "DEBUG"})
+    assert (settings.schedule.wait_s_max, settings.log_level, settings.batch_records_max) == (60.0, "debug", 7)
+    assert settings.schedule.bucket_s == OWN.schedule.bucket_s
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("worker.batch_records_max", "0"),
+        ("worker.batch_records_max", "1.5"),
+        ("worker.batch_records_max", "100001"),
+        ("worker.schedule.first_wait_s", "nan"),
+        ("worker.partition_share_max", "1.1"),
+        ("worker.log_level", "loud"),
+        ("worker.group", "other"),
+        ("worker.schedule.bucket_s", "5"),
+    ],
+)
+def test_what_is_not_hot_or_out_of_bounds_is_refused_and_left_out(key: str, text: str) -> None:
+    with pytest.raises(HotValueError) as refused:
+        parsed(key, text)
+    assert refused.value.exit_code == 2
+    assert refused.value.hint
+    assert with_hot_values(OWN, {key: text}) == OWN
+    assert len(list(unusable({key: text, "worker.batches_in_flight_max": "3"}))) == 1
+
+
+def test_a_typo_gets_a_guess() -> None:
+    with pytest.raises(HotValueError) as refused:
+        parsed("worker.batch_record_max", "5")
+    assert "worker.batch_records_max" in refused.value.hint
