@@ -37,11 +37,12 @@ class Wiring:
     def settings(self) -> "Settings":
         """Read the settings, with the addresses of the local stack where one runs. Raises SettingsError."""
         from compose.here import running_stack
+        from compose.sections import StackSettings
         from compose.settings import load
 
         # Read once to learn where the stack would be, and again with what it says.
         alone = load(flags=self._flags, environ=os.environ, config=self._config)
-        found = running_stack(alone.value("stack.folder", Path))
+        found = running_stack(alone.section("stack", StackSettings))
         if not found:
             return alone
         return load(flags=self._flags, environ=os.environ, config=self._config, stack=found)

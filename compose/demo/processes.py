@@ -3,7 +3,7 @@
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from compose.errors import ComposeError
@@ -15,10 +15,14 @@ _STOP_TIMEOUT_S = 30.0
 class Process:
     """One child process; may be started again after it was killed."""
 
-    def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Take what to run; `environment` instead of our own."""
         self.name = name
         self.log = log
         self._command = command
+        self._environment = environment
         self._child: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -33,7 +37,7 @@ class Process:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, LIFE_LINE: "1"},
+                env={**(self._environment or os.environ), LIFE_LINE: "1"},
                 start_new_session=True,
             )
 
@@ -53,10 +57,19 @@ class Process:
             self._child.wait()
             self._let_go()
 
+    def signal(self, number: int) -> None:
+        """Send it a signal if it is alive."""
+        if self._child is not None and self._child.poll() is None:
+            self._child.send_signal(number)
+
     def ask_to_stop(self) -> None:
         """SIGTERM, without waiting."""
-        if self._child is not None and self._child.poll() is None:
-            self._child.send_signal(signal.SIGTERM)
+        self.signal(signal.SIGTERM)
+
+    @property
+    def code(self) -> int | None:
+        """How it ended, None while it runs or before it was started."""
+        return None if self._child is None else self._child.poll()
 
     def stopped(self, timeout_s: float = _STOP_TIMEOUT_S) -> int:
         """Ask it to stop, wait for that, and kill it where it does not; return its exit code."""

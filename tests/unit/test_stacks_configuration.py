@@ -2,44 +2,55 @@
 
 from pathlib import Path
 
+import pytest
+
 from compose.stacks.local.cassandra import CassandraNode, cassandra_yaml
 from compose.stacks.local.jars import Java
 from compose.stacks.local.kafka import KafkaNode, server_properties
-from compose.stacks.local.node import NodePlace
+from compose.stacks.local.members import members, waves
+from compose.stacks.local.node import LocalSettings, NodePlace
 
 JAVA = Java("/opt/java/bin/java", 17)
 
 
+def yaml_of(**some):
+    told = {"host": "127.0.0.1", "native_port": 1, "storage_port": 2, "commitlog_sync": "batch"}
+    return cassandra_yaml(**told | some, data_folder=Path("/data"))
+
+
 def test_kafka_listens_on_loopback_only():
-    settings = server_properties(broker_port=21001, controller_port=21002, data_folder=Path("/data"))
+    settings = server_properties(
+        number=1, broker_port=21001, controllers={1: "127.0.0.1:21002"}, data_folder=Path("/data")
+    )
     assert settings["listeners"] == "PLAINTEXT://127.0.0.1:21001,CONTROLLER://127.0.0.1:21002"
     assert settings["advertised.listeners"] == "PLAINTEXT://127.0.0.1:21001"
     assert settings["controller.quorum.voters"] == "1@127.0.0.1:21002"
 
 
 def test_kafka_offers_both_group_protocols_and_makes_no_topics_by_accident():
-    settings = server_properties(broker_port=1, controller_port=2, data_folder=Path("/data"))
+    settings = server_properties(number=1, broker_port=1, controllers={1: "x:2"}, data_folder=Path("/data"))
     assert settings["group.coordinator.rebalance.protocols"] == "classic,consumer"
     assert settings["auto.create.topics.enable"] == "false"
     assert settings["offsets.topic.replication.factor"] == "1"
 
 
 def test_cassandra_listens_on_loopback_only():
-    settings = cassandra_yaml(native_port=1, storage_port=2, data_folder=Path("/data"), commitlog_sync="batch")
+    settings = yaml_of(host="127.0.0.1")
     assert settings["listen_address"] == settings["rpc_address"] == "127.0.0.1"
     assert settings["seed_provider"][0]["parameters"] == [{"seeds": "127.0.0.1:2"}]
     assert settings["paxos_variant"] == "v2"
 
 
 def test_cassandra_takes_a_sync_period_only_where_it_has_one():
-    batch = cassandra_yaml(native_port=1, storage_port=2, data_folder=Path("/data"), commitlog_sync="batch")
-    periodic = cassandra_yaml(native_port=1, storage_port=2, data_folder=Path("/data"), commitlog_sync="periodic")
+    batch = yaml_of(commitlog_sync="batch")
+    periodic = yaml_of(commitlog_sync="periodic")
     assert "commitlog_sync_period" not in batch
     assert periodic["commitlog_sync_period"] == "10000ms"
 
 
 def test_a_kafka_node_keeps_to_its_own_folder(tmp_path):
-    node = KafkaNode(NodePlace(tmp_path, {"broker": 21001, "controller": 21002}), "cluster", heap_mib=384)
+    place = NodePlace("kafka", "127.0.0.1", tmp_path, {"broker": 21001, "controller": 21002})
+    node = KafkaNode(place, "cluster", heap_mib=384, number=1, controllers={1: "127.0.0.1:21002"})
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "meta.properties").touch()  # formatted, so that no Java is needed here
     node.prepare(JAVA, "/jars/*")
@@ -52,11 +63,39 @@ def test_a_kafka_node_keeps_to_its_own_folder(tmp_path):
 
 
 def test_a_cassandra_node_keeps_to_its_own_folder_and_ports(tmp_path):
-    place = NodePlace(tmp_path, {"native": 22001, "storage": 22002, "jmx": 22003})
-    node = CassandraNode(place, heap_mib=768, commitlog_sync="batch")
+    place = NodePlace("cassandra", "127.0.0.1", tmp_path, {"native": 22001, "storage": 22002, "jmx": 22003})
+    node = CassandraNode(place, heap_mib=768, commitlog_sync="batch", nodes=1)
     node.prepare(JAVA, "/jars/*")
     command = node.command(JAVA, "/jars/*")
     assert "-Dcassandra.jmx.local.port=22003" in command
     assert f"-Dcassandra.config={(tmp_path / 'cassandra.yaml').as_uri()}" in command
     assert '"native_transport_port": 22001' in (tmp_path / "cassandra.yaml").read_text()
     assert node.address == "127.0.0.1:22001"
+
+
+def test_a_kafka_cluster_acknowledges_what_two_of_three_have():
+    controllers = {1: "127.0.0.1:1", 2: "127.0.0.1:2", 3: "127.0.0.1:3"}
+    settings = server_properties(number=2, broker_port=9, controllers=controllers, data_folder=Path("/data"))
+    assert settings["node.id"] == "2"
+    assert settings["controller.quorum.voters"] == "1@127.0.0.1:1,2@127.0.0.1:2,3@127.0.0.1:3"
+    assert settings["listeners"] == "PLAINTEXT://127.0.0.1:9,CONTROLLER://127.0.0.1:2"
+    assert (settings["offsets.topic.replication.factor"], settings["min.insync.replicas"]) == ("3", "2")
+
+
+def test_a_cassandra_node_of_a_cluster_has_an_address_of_its_own_and_the_first_as_its_seed():
+    settings = yaml_of(host="127.0.0.3")
+    assert settings["listen_address"] == settings["rpc_address"] == "127.0.0.3"
+    assert settings["seed_provider"][0]["parameters"] == [{"seeds": "127.0.0.1:2"}]
+
+
+def test_the_servers_of_a_cluster_have_numbers_and_cassandra_joins_one_by_one():
+    alone, cluster = LocalSettings(), LocalSettings(kafka_nodes=3, cassandra_nodes=3)
+    assert [member.name for member in members(alone)] == ["kafka", "cassandra"]
+    assert [member.host for member in members(cluster)][3:] == ["127.0.0.1", "127.0.0.2", "127.0.0.3"]
+    assert [[member.name for member in wave] for wave in waves(cluster)] == [
+        ["kafka-1", "kafka-2", "kafka-3", "cassandra-1"],
+        ["cassandra-2"],
+        ["cassandra-3"],
+    ]
+    with pytest.raises(ValueError, match="from 1 to 9"):
+        LocalSettings(kafka_nodes=0)

@@ -9,13 +9,17 @@ from pathlib import Path
 
 from compose.stacks.errors import StackError
 from compose.stacks.local import LocalSettings, LocalStack, ServerStatus, default_data_folder
-from compose.stacks.local.stack import NODE_NAMES
 
 
 def main() -> int:
     """Run one command; rows go to standard output, progress and errors to standard error."""
     arguments = _parser().parse_args()
-    settings = LocalSettings(kafka_port=arguments.kafka_port, cassandra_port=arguments.cassandra_port)
+    settings = LocalSettings(
+        kafka_port=arguments.kafka_port,
+        cassandra_port=arguments.cassandra_port,
+        kafka_nodes=arguments.kafka_nodes,
+        cassandra_nodes=arguments.cassandra_nodes,
+    )
     try:
         _run(LocalStack(arguments.folder, settings), arguments)
     except StackError as error:
@@ -45,10 +49,14 @@ def _run(stack: LocalStack, arguments: argparse.Namespace) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m compose.stacks.local", description=__doc__)
     parser.add_argument("command", choices=["up", "down", "status", "start", "stop", "kill"])
-    parser.add_argument("name", nargs="?", choices=NODE_NAMES, default="kafka", help="for start, stop and kill")
+    parser.add_argument(
+        "name", nargs="?", default="kafka", help="for start, stop and kill: kafka, or kafka-2 of several"
+    )
     parser.add_argument("--folder", type=Path, default=default_data_folder())
     parser.add_argument("--kafka-port", type=int, default=0)
     parser.add_argument("--cassandra-port", type=int, default=0)
+    parser.add_argument("--kafka-nodes", type=int, default=1)
+    parser.add_argument("--cassandra-nodes", type=int, default=1)
     parser.add_argument("--signal", default="SIGKILL", help="for kill, for example SIGSTOP")
     parser.add_argument("--remove-data", action="store_true", help="with down: delete everything the servers stored")
     return parser

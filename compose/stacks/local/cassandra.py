@@ -1,6 +1,10 @@
-"""One Cassandra node: configuration, command line, health check."""
+"""One Cassandra node: configuration, command line, health check.
+
+A cluster is several of them on loopback addresses of their own, with the same ports; the first is the others' seed.
+"""
 
 import json
+import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +18,9 @@ from compose.stacks.local.ports import LOOPBACK
 DATACENTER = "datacenter1"  # the name that SimpleSnitch gives
 
 _HEALTH_KEYSPACE = "twotick_stack_health"
-_HEALTH_TABLE = f"{_HEALTH_KEYSPACE}.probe"
+_HEALTH_TABLE = f"{_HEALTH_KEYSPACE}.markers"
+_HEALTH_TTL_S = 600
+_POLL_S = 0.05
 
 # Packages of the Java runtime into which Cassandra reaches.
 _EXPORTS = (
@@ -44,8 +50,10 @@ _OPENS = (
     "jdk.management/com.sun.management.internal",
 )
 
-# A single node has nobody to wait for.
-_FAST_START = ("-Dcassandra.skip_wait_for_gossip_to_settle=0", "-Dcassandra.ring_delay_ms=1")
+_RING_DELAY_ALONE_MS = 1
+"""A single node has nobody to wait for."""
+_RING_DELAY_MS = 2000
+"""How long a node listens to the others before it joins them: 30 s by default."""
 
 _LOGGING = """\
 <configuration>
@@ -60,16 +68,16 @@ CommitlogSync = Literal["batch", "periodic"]
 
 
 def cassandra_yaml(
-    *, native_port: int, storage_port: int, data_folder: Path, commitlog_sync: CommitlogSync
+    *, host: str, native_port: int, storage_port: int, data_folder: Path, commitlog_sync: CommitlogSync
 ) -> dict[str, Any]:
-    """Return the node's settings; every address is loopback."""
+    """Return the node's settings; every address is loopback, 127.0.0.1 is the seed."""
     settings: dict[str, Any] = {
         "cluster_name": "twotick local",
         "num_tokens": 1,
         "partitioner": "org.apache.cassandra.dht.Murmur3Partitioner",
         "endpoint_snitch": "SimpleSnitch",
-        "listen_address": LOOPBACK,
-        "rpc_address": LOOPBACK,
+        "listen_address": host,
+        "rpc_address": host,
         "storage_port": storage_port,
         "native_transport_port": native_port,
         "seed_provider": [
@@ -105,20 +113,23 @@ class CassandraNode:
     place: NodePlace
     heap_mib: int
     commitlog_sync: CommitlogSync
+    nodes: int
+    """Of how many nodes the cluster is made."""
 
-    name: ClassVar[str] = "cassandra"
+    kind: ClassVar[str] = "cassandra"
     port_purposes: ClassVar[tuple[str, ...]] = ("native", "storage", "jmx")
 
     @property
     def address(self) -> str:
         """The contact point."""
-        return f"{LOOPBACK}:{self.place.ports['native']}"
+        return f"{self.place.host}:{self.place.ports['native']}"
 
     def prepare(self, java: Java, class_path: str) -> None:
         """Write cassandra.yaml and the logging settings."""
         del java, class_path  # storage needs no formatting
         self.place.folder.mkdir(parents=True, exist_ok=True)
         settings = cassandra_yaml(
+            host=self.place.host,
             native_port=self.place.ports["native"],
             storage_port=self.place.ports["storage"],
             data_folder=self.place.folder / "data",
@@ -137,7 +148,7 @@ class CassandraNode:
         return [java.path, *heap, *exports, *opens, *self._definitions(), "-cp", class_path, main]
 
     def check_health(self, timeout_s: float) -> None:
-        """Write a row and read it back."""
+        """Write a row through this very node and read it back."""
         try:
             from cassandra.cluster import Cluster, NoHostAvailable  # noqa: PLC0415 - an optional extra
         except ImportError as error:
@@ -145,11 +156,11 @@ class CassandraNode:
             raise ToolMissingError("the local stack needs the Cassandra driver", hint=hint) from error
         from cassandra import DriverException, OperationTimedOut, RequestExecutionException  # noqa: PLC0415
 
-        cluster = Cluster(**_connection(self.place.ports["native"], timeout_s))
+        cluster = Cluster(**_connection(self.place.host, self.place.ports["native"], timeout_s))
         try:
-            _round_trip(cluster.connect(), timeout_s)
+            _round_trip(cluster.connect(), self.nodes, timeout_s)
         except (NoHostAvailable, OperationTimedOut, RequestExecutionException, DriverException) as error:
-            raise NotHealthyError(f"cassandra at {self.address}: {error}") from error
+            raise NotHealthyError(f"{self.place.name} at {self.address}: {error}") from error
         finally:
             cluster.shutdown()
 
@@ -170,19 +181,18 @@ class CassandraNode:
             f"-Dcassandra.jmx.local.port={self.place.ports['jmx']}",
             f"-Dlogback.configurationFile={self._logging_path.as_uri()}",
             f"-XX:HeapDumpPath={self.place.folder}",
-            *_FAST_START,
+            "-Dcassandra.skip_wait_for_gossip_to_settle=0",
+            f"-Dcassandra.ring_delay_ms={_RING_DELAY_ALONE_MS if self.nodes == 1 else _RING_DELAY_MS}",
         ]
 
 
-def _connection(native_port: int, timeout_s: float) -> dict[str, Any]:
+def _connection(host: str, native_port: int, timeout_s: float) -> dict[str, Any]:
     from cassandra.cluster import EXEC_PROFILE_DEFAULT, ExecutionProfile  # noqa: PLC0415
-    from cassandra.policies import DCAwareRoundRobinPolicy  # noqa: PLC0415
+    from cassandra.policies import WhiteListRoundRobinPolicy  # noqa: PLC0415
 
-    profile = ExecutionProfile(
-        load_balancing_policy=DCAwareRoundRobinPolicy(local_dc=DATACENTER), request_timeout=timeout_s
-    )
+    profile = ExecutionProfile(load_balancing_policy=WhiteListRoundRobinPolicy([host]), request_timeout=timeout_s)
     return {
-        "contact_points": [LOOPBACK],
+        "contact_points": [host],
         "port": native_port,
         "protocol_version": 5,
         "connect_timeout": timeout_s,
@@ -194,23 +204,29 @@ def _connection(native_port: int, timeout_s: float) -> dict[str, Any]:
     }
 
 
-def _round_trip(session: Any, timeout_s: float) -> None:  # noqa: ANN401 - the driver has no types
+def _round_trip(session: Any, nodes: int, timeout_s: float) -> None:  # noqa: ANN401 - the driver has no types
     from cassandra import InvalidRequest  # noqa: PLC0415
 
     marker = uuid.uuid4()
-    write = f"INSERT INTO {_HEALTH_TABLE} (id, marker) VALUES (0, %s)"
+    # The marker is the key: nodes that are looked at side by side write different rows. A copy on any node will do,
+    # this one is asked whether it can fetch it.
+    write = f"INSERT INTO {_HEALTH_TABLE} (id, marker) VALUES (%s, %s) USING TTL {_HEALTH_TTL_S}"
     try:
-        session.execute(write, (marker,))
+        session.execute(write, (marker, marker))
     except InvalidRequest:  # the table is not there yet
-        _create_table(session, timeout_s)
-        session.execute(write, (marker,))
-    row = session.execute(f"SELECT marker FROM {_HEALTH_TABLE} WHERE id = 0").one()
-    if row is None or row.marker != marker:
-        raise NotHealthyError(f"cassandra gave back {row} for a row just written")
+        _create_table(session, nodes, timeout_s)
+        session.execute(write, (marker, marker))
+    deadline = time.monotonic() + timeout_s
+    while session.execute(f"SELECT marker FROM {_HEALTH_TABLE} WHERE id = %s", (marker,)).one() is None:
+        if time.monotonic() > deadline:
+            raise NotHealthyError("cassandra does not give back a row just written")
+        time.sleep(_POLL_S)
 
 
-def _create_table(session: Any, timeout_s: float) -> None:  # noqa: ANN401 - the driver has no types
-    replication = f"{{'class': 'NetworkTopologyStrategy', '{DATACENTER}': 1}}"
+def _create_table(session: Any, nodes: int, timeout_s: float) -> None:  # noqa: ANN401 - the driver has no types
+    # A copy on each node: so every node that lives can take the row, whoever else is gone.
+    replication = f"{{'class': 'NetworkTopologyStrategy', '{DATACENTER}': {nodes}}}"
     keyspace = f"CREATE KEYSPACE IF NOT EXISTS {_HEALTH_KEYSPACE} WITH replication = {replication}"
     session.execute(keyspace, timeout=timeout_s)
-    session.execute(f"CREATE TABLE IF NOT EXISTS {_HEALTH_TABLE} (id int PRIMARY KEY, marker uuid)", timeout=timeout_s)
+    table = f"CREATE TABLE IF NOT EXISTS {_HEALTH_TABLE} (id uuid PRIMARY KEY, marker uuid)"
+    session.execute(table, timeout=timeout_s)

@@ -1,7 +1,11 @@
-"""One Kafka node (KRaft, controller and broker in one process): configuration, command line, health check."""
+"""One Kafka node (KRaft, controller and broker in one process): configuration, command line, health check.
+
+A cluster is several of them: each is a controller too, so that one of three may be gone.
+"""
 
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,7 +20,6 @@ from compose.stacks.local.ports import LOOPBACK
 
 HEALTH_TOPIC = "twotick.stack-health"
 
-_NODE_ID = 1
 _FORMAT_TIMEOUT_S = 60.0
 _HEALTH_RETENTION_MS = 600_000
 
@@ -30,16 +33,21 @@ rootLogger.appenderRef.out.ref=out
 """
 
 
-def server_properties(*, broker_port: int, controller_port: int, data_folder: Path) -> dict[str, str]:
-    """Return the node's settings; every listener is on loopback."""
-    broker, controller = f"{LOOPBACK}:{broker_port}", f"{LOOPBACK}:{controller_port}"
+def server_properties(
+    *, number: int, broker_port: int, controllers: Mapping[int, str], data_folder: Path
+) -> dict[str, str]:
+    """Return a node's settings; every listener is on loopback, `controllers` are the addresses of all by number."""
+    broker = f"{LOOPBACK}:{broker_port}"
+    # With three nodes what is acknowledged is on two of them, with one there is but one copy.
+    copies = 3 if len(controllers) >= 3 else 1
+    in_sync = 2 if copies == 3 else 1
     return {
         "process.roles": "broker,controller",
-        "node.id": str(_NODE_ID),
+        "node.id": str(number),
         # Voters by address rather than in the log: a node may come back on other ports.
-        "controller.quorum.voters": f"{_NODE_ID}@{controller}",
+        "controller.quorum.voters": ",".join(f"{voter}@{address}" for voter, address in controllers.items()),
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
+        "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controllers[number]}",
         "advertised.listeners": f"PLAINTEXT://{broker}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
@@ -51,13 +59,14 @@ def server_properties(*, broker_port: int, controller_port: int, data_folder: Pa
         "auto.create.topics.enable": "false",
         "group.coordinator.rebalance.protocols": "classic,consumer",
         "group.initial.rebalance.delay.ms": "0",
-        "offsets.topic.replication.factor": "1",
+        "min.insync.replicas": str(in_sync),
+        "offsets.topic.replication.factor": str(copies),
         "offsets.topic.num.partitions": "8",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.replication.factor": str(copies),
+        "transaction.state.log.min.isr": str(in_sync),
         "transaction.state.log.num.partitions": "8",
-        "share.coordinator.state.topic.replication.factor": "1",
-        "share.coordinator.state.topic.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": str(copies),
+        "share.coordinator.state.topic.min.isr": str(in_sync),
         "share.coordinator.state.topic.num.partitions": "1",
         # 128 MiB by default, a third of this heap, for compacted topics that stay tiny here.
         "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
@@ -71,8 +80,12 @@ class KafkaNode:
     place: NodePlace
     cluster_id: str
     heap_mib: int
+    number: int
+    """Its id in the cluster, from 1."""
+    controllers: Mapping[int, str]
+    """The controller address of each node of the cluster by its number, its own among them."""
 
-    name: ClassVar[str] = "kafka"
+    kind: ClassVar[str] = "kafka"
     port_purposes: ClassVar[tuple[str, ...]] = ("broker", "controller")
 
     @property
@@ -84,8 +97,9 @@ class KafkaNode:
         """Write server.properties and the logging settings, and format the storage the first time."""
         self.place.folder.mkdir(parents=True, exist_ok=True)
         settings = server_properties(
+            number=self.number,
             broker_port=self.place.ports["broker"],
-            controller_port=self.place.ports["controller"],
+            controllers=self.controllers,
             data_folder=self._data_folder,
         )
         lines = [f"{name}={value}\n" for name, value in settings.items()]
@@ -100,12 +114,12 @@ class KafkaNode:
         return [java.path, *heap, *self._common(class_path), "kafka.Kafka", str(self._properties_path)]
 
     def check_health(self, timeout_s: float) -> None:
-        """Have one record acknowledged and read it back."""
+        """Have one record acknowledged by this very node and read it back."""
         deadline = time.monotonic() + timeout_s
         try:
-            _round_trip(self.address, deadline)
+            _round_trip(self.address, self.number, deadline)
         except KafkaException as error:
-            raise NotHealthyError(f"kafka at {self.address}: {error}") from error
+            raise NotHealthyError(f"{self.place.name} at {self.address}: {error}") from error
 
     @property
     def _data_folder(self) -> Path:
@@ -132,22 +146,25 @@ class KafkaNode:
         if done.returncode != 0:
             tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
             hint = f"if {self.place.folder} holds another cluster's data, take another data folder"
-            raise StackError(f"kafka's storage could not be formatted:\n{tail}", hint=hint)
+            raise StackError(f"the storage of {self.place.name} could not be formatted:\n{tail}", hint=hint)
 
 
-def _round_trip(address: str, deadline: float) -> None:
+def _round_trip(address: str, number: int, deadline: float) -> None:
     common: dict[str, Any] = {"bootstrap.servers": address, "log_level": 0, "error_cb": lambda _error: None}
-    _ensure_health_topic(AdminClient(common), deadline)
-    written = _write_record(common, deadline)
+    topic = HEALTH_TOPIC if number == 1 else f"{HEALTH_TOPIC}-{number}"
+    _ensure_health_topic(AdminClient(common), topic, number, deadline)
+    written = _write_record(common, topic, deadline)
     _read_record(common, written, deadline)
 
 
-def _ensure_health_topic(admin: AdminClient, deadline: float) -> None:
-    if HEALTH_TOPIC in admin.list_topics(timeout=_left_s(deadline)).topics:
+def _ensure_health_topic(admin: AdminClient, name: str, number: int, deadline: float) -> None:
+    """Make the topic whose only copy this node has: nobody else can answer for it."""
+    if name in admin.list_topics(timeout=_left_s(deadline)).topics:
         return
-    topic = NewTopic(HEALTH_TOPIC, 1, 1, config={"retention.ms": str(_HEALTH_RETENTION_MS)})
+    config = {"retention.ms": str(_HEALTH_RETENTION_MS), "min.insync.replicas": "1"}
+    topic = NewTopic(name, 1, replica_assignment=[[number]], config=config)
     try:
-        admin.create_topics([topic], operation_timeout=_left_s(deadline))[HEALTH_TOPIC].result(_left_s(deadline))
+        admin.create_topics([topic], operation_timeout=_left_s(deadline))[name].result(_left_s(deadline))
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
@@ -155,12 +172,12 @@ def _ensure_health_topic(admin: AdminClient, deadline: float) -> None:
         raise _late("create the health topic") from error
 
 
-def _write_record(common: dict[str, Any], deadline: float) -> TopicPartition:
+def _write_record(common: dict[str, Any], topic: str, deadline: float) -> TopicPartition:
     # Idempotent and acks=all, as the clients write: this also waits for what only such producers need.
     producer = Producer({**common, "enable.idempotence": True, "linger.ms": 0})
     outcomes: list[tuple[Any, Any]] = []
     marker = str(time.time_ns())
-    producer.produce(HEALTH_TOPIC, value=marker, on_delivery=lambda *outcome: outcomes.append(outcome))
+    producer.produce(topic, value=marker, on_delivery=lambda *outcome: outcomes.append(outcome))
     producer.flush(_left_s(deadline))
     if not outcomes:
         producer.purge()
@@ -168,7 +185,7 @@ def _write_record(common: dict[str, Any], deadline: float) -> TopicPartition:
     error, message = outcomes[0]
     if error is not None:
         raise KafkaException(error)
-    return TopicPartition(HEALTH_TOPIC, message.partition(), message.offset())
+    return TopicPartition(topic, message.partition(), message.offset())
 
 
 def _read_record(common: dict[str, Any], written: TopicPartition, deadline: float) -> None:

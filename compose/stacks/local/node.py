@@ -1,14 +1,16 @@
-"""What the stack needs to know of a server: a node has its own folder, ports, command and health check.
+"""What the stack needs to know of a server: a node has its own name, address, folder, ports, command and health check.
 
-One Kafka node and one Cassandra node make today's stack; a cluster is more nodes of the same classes.
+One Kafka node and one Cassandra node make the usual stack; a cluster is more nodes of the same classes.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Final, Literal, Protocol
 
 from compose.stacks.local.jars import Java
+
+NODES_MAX: Final = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +21,10 @@ class LocalSettings:
     """Kafka's port on 127.0.0.1; 0: a free one is chosen at the first start and kept."""
     cassandra_port: int = 0
     """Cassandra's port on 127.0.0.1, likewise."""
+    kafka_nodes: int = 1
+    """How many Kafka nodes; with 3 each record has three copies, and two must have it before it is acknowledged."""
+    cassandra_nodes: int = 1
+    """How many Cassandra nodes; node N listens on 127.0.0.N, which Linux has and macOS has to be given."""
     kafka_heap_mib: int = 384
     """Kafka's heap in MiB."""
     cassandra_heap_mib: int = 768
@@ -30,11 +36,18 @@ class LocalSettings:
     jars_folder: Path | None = None
     """Where the jars are kept; None for the cache folder of the user."""
 
+    def __post_init__(self) -> None:
+        """Refuse a number of nodes that makes no stack. Raises ValueError."""
+        if not (1 <= self.kafka_nodes <= NODES_MAX and 1 <= self.cassandra_nodes <= NODES_MAX):
+            raise ValueError(f"kafka_nodes and cassandra_nodes must be from 1 to {NODES_MAX}")
+
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:
-    """Where one node lives: its data folder and its ports by purpose."""
+    """Where one node lives: its name, its loopback address, its data folder and its ports by purpose."""
 
+    name: str
+    host: str
     folder: Path
     ports: Mapping[str, int]
 
@@ -42,9 +55,15 @@ class NodePlace:
 class Node(Protocol):
     """One server process. Instances only hold values; the stack starts and stops them."""
 
-    name: ClassVar[str]
+    kind: ClassVar[str]
+    """Which server it is; also the name of its jars."""
     port_purposes: ClassVar[tuple[str, ...]]
     """Names of the ports it needs; the first is the one that clients use."""
+
+    @property
+    def place(self) -> NodePlace:
+        """Where it lives."""
+        ...
 
     @property
     def address(self) -> str:

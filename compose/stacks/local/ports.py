@@ -18,23 +18,23 @@ _PATIENCE_S = 1.0
 _POLL_S = 0.05
 
 
-def is_free(port: int) -> bool:
-    """Return whether a server could listen on this loopback port now."""
+def is_free(port: int, host: str = LOOPBACK) -> bool:
+    """Return whether a server could listen on this port of a loopback address now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # As the servers do: the leftovers of closed connections (TIME_WAIT) are no obstacle.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((LOOPBACK, port))
+            probe.bind((host, port))
             probe.listen(1)
         except OSError:
             return False
     return True
 
 
-def accepts_connections(port: int, timeout_s: float = 0.5) -> bool:
-    """Return whether something listens on this loopback port; whether it works is for a health check to say."""
+def accepts_connections(port: int, host: str = LOOPBACK, timeout_s: float = 0.5) -> bool:
+    """Return whether something listens on this port; whether it works is for a health check to say."""
     try:
-        socket.create_connection((LOOPBACK, port), timeout=timeout_s).close()
+        socket.create_connection((host, port), timeout=timeout_s).close()
     except OSError:
         return False
     return True
@@ -52,21 +52,21 @@ def choose_free(taken: Iterable[int] = ()) -> int:
     )
 
 
-def require_free(server: str, ports: Iterable[int]) -> None:
+def require_free(server: str, ports: Iterable[int], host: str = LOOPBACK) -> None:
     """Raise PortTakenError, naming server and port, for the first port that another process holds for over a second.
 
     A server that ended just now may still be giving its ports back.
     """
     deadline = time.monotonic() + _PATIENCE_S
     for port in ports:
-        while not is_free(port):
+        while not is_free(port, host):
             if time.monotonic() >= deadline:
-                raise _taken(server, port)
+                raise _taken(server, port, host)
             time.sleep(_POLL_S)
 
 
-def _taken(server: str, port: int) -> PortTakenError:
+def _taken(server: str, port: int, host: str) -> PortTakenError:
     return PortTakenError(
-        f"port {port} on {LOOPBACK}, meant for {server}, is taken by another process",
+        f"port {port} on {host}, meant for {server}, is taken by another process",
         hint=f"end that process (`lsof -i :{port}` names it), or give {server} another port",
     )

@@ -1,4 +1,7 @@
-"""The local stack: real Kafka and Cassandra as plain background processes, without Docker."""
+"""The local stack: real Kafka and Cassandra as plain background processes, without Docker.
+
+One server of each unless the settings ask for a cluster.
+"""
 
 import os
 import shutil
@@ -17,6 +20,7 @@ from compose.stacks.local.cassandra import DATACENTER, CassandraNode
 from compose.stacks.local.jars import Java, class_path, default_jars_folder, find_java
 from compose.stacks.local.kafka import KafkaNode
 from compose.stacks.local.logs import fresh_log, log_tail
+from compose.stacks.local.members import Member, first_of, member_named, members, waves
 from compose.stacks.local.node import LocalSettings, Node, NodePlace
 from compose.stacks.local.status import ServerState, ServerStatus, StackAddresses
 
@@ -25,10 +29,6 @@ _HEALTH_TIMEOUT_S = 5.0
 _STOP_GRACE_S = 30.0
 _KILL_TIMEOUT_S = 10.0
 _POLL_S = 0.1
-
-_KINDS: dict[str, type[KafkaNode | CassandraNode]] = {KafkaNode.name: KafkaNode, CassandraNode.name: CassandraNode}
-
-NODE_NAMES = tuple(_KINDS)
 
 Progress = Callable[[str], None]
 
@@ -57,45 +57,47 @@ class LocalStack:
         """
         with self._locked() as known:
             java = find_java()
-            nodes = [self._node(name, known) for name in NODE_NAMES]
-            # All are launched before any is waited for: they start beside each other.
-            launched = [node for node in nodes if self._launch_unless_healthy(node, known, java, progress)]
-            for node in launched:
-                self._wait_until_healthy(node, known)
-                progress(f"{node.name}: ready at {node.address}")
+            for wave in waves(self.settings):
+                nodes = [self._node(member, known) for member in wave]
+                # All of them are launched before any is waited for: they start beside each other.
+                launched = [node for node in nodes if self._launch_unless_healthy(node, known, java, progress)]
+                for node in launched:
+                    self._wait_until_healthy(node, known)
+                    progress(f"{node.place.name}: ready at {node.address}")
             return self._addresses(known)
 
     def down(self, *, remove_data: bool = False) -> None:
         """Stop every server; with `remove_data`, delete what they stored, their logs and their ports too."""
         with self._locked() as known:
-            # Clients of both are quieter when the log of record goes first.
-            for name in NODE_NAMES:
+            # Clients of both are quieter when the log of record goes first. All that ever ran, whatever is set now.
+            names = sorted(known.servers, key=lambda name: not name.startswith(KafkaNode.kind))
+            for name in names:
                 self._stop(name, known)
             if remove_data:
                 known.servers.clear()
                 known.cluster_id = state.new_cluster_id()
-                for folder in (*NODE_NAMES, "logs"):
+                for folder in (*names, "logs"):
                     shutil.rmtree(self.data_folder / folder, ignore_errors=True)
 
     def start(self, name: str, progress: Progress | None = None) -> None:
         """Start one server, or mend it, and wait until it is healthy."""
         say: Progress = progress or (lambda _line: None)
         with self._locked() as known:
-            node = self._node(name, known)
+            node = self._node(member_named(self.settings, name), known)
             if self._launch_unless_healthy(node, known, find_java(), say):
                 self._wait_until_healthy(node, known)
 
     def stop(self, name: str) -> None:
         """Stop one server in good order; nothing happens if it does not run."""
         with self._locked() as known:
-            self._stop(_known_name(name), known)
+            self._stop(member_named(self.settings, name).name, known)
 
     def kill(self, name: str, signal_number: int = signal.SIGKILL) -> None:
         """Send a signal to one server, for fault tests; SIGKILL and SIGSTOP have taken effect when this returns.
 
         Takes no lock: a fault may strike during a start. Raises StackError if the server has no process.
         """
-        process = state.load(self._state_path).server(_known_name(name)).process
+        process = state.load(self._state_path).server(member_named(self.settings, name).name).process
         if process is None or not processes.send_signal(process, signal_number):
             raise StackError(f"{name} has no process to signal", hint="start the stack first")
         if signal_number == signal.SIGKILL:
@@ -106,11 +108,12 @@ class LocalStack:
     def status(self) -> list[ServerStatus]:
         """Return how each server is, found out by a round trip through those that live."""
         known = state.load(self._state_path)
-        return [self._status(name, known) for name in NODE_NAMES]
+        return [self._status(member, known) for member in members(self.settings)]
 
     def is_running(self) -> bool:
         """Return whether every server's process lives, without asking the servers anything."""
-        records = [state.load(self._state_path).server(name) for name in NODE_NAMES]
+        known = state.load(self._state_path)
+        records = [known.server(member.name) for member in members(self.settings)]
         return all(record.process is not None and processes.is_alive(record.process) for record in records)
 
     def addresses(self) -> StackAddresses:
@@ -139,66 +142,86 @@ class LocalStack:
             message = f"another process is busy with the stack in {self.data_folder}"
             raise StackError(message, hint="wait for it to end, then retry", retriable=True) from error
 
-    def _node(self, name: str, known: state.StackState) -> Node:
+    def _node(self, member: Member, known: state.StackState) -> Node:
         """Return the node with its ports, choosing those it does not have yet."""
-        kind = _KINDS[_known_name(name)]
-        record = known.server(name)
-        self._apply_asked_port(name, record)
-        for purpose in kind.port_purposes:
-            if purpose not in record.ports:
-                record.ports[purpose] = ports.choose_free(known.ports_in_use())
-        place = NodePlace(self.data_folder / name, record.ports)
-        if kind is KafkaNode:
-            return KafkaNode(place, known.cluster_id, self.settings.kafka_heap_mib)
-        return CassandraNode(place, self.settings.cassandra_heap_mib, self.settings.commitlog_sync)
+        self._choose_ports(member, known)
+        place = NodePlace(member.name, member.host, self.data_folder / member.name, known.server(member.name).ports)
+        if member.kind is CassandraNode:
+            settings = self.settings
+            return CassandraNode(
+                place, settings.cassandra_heap_mib, settings.commitlog_sync, nodes=settings.cassandra_nodes
+            )
+        return KafkaNode(place, known.cluster_id, self.settings.kafka_heap_mib, member.number, self._controllers(known))
 
-    def _apply_asked_port(self, name: str, record: state.ServerRecord) -> None:
-        asked = {KafkaNode.name: self.settings.kafka_port, CassandraNode.name: self.settings.cassandra_port}[name]
-        purpose = _KINDS[name].port_purposes[0]
-        if not asked or record.ports.get(purpose) == asked:
+    def _choose_ports(self, member: Member, known: state.StackState) -> None:
+        record = known.server(member.name)
+        self._apply_asked_port(member, record)
+        for purpose in member.kind.port_purposes:
+            if purpose not in record.ports:
+                record.ports[purpose] = self._chosen_port(member, purpose, known)
+
+    def _chosen_port(self, member: Member, purpose: str, known: state.StackState) -> int:
+        if member.shares_port(purpose):
+            return known.server(first_of(self.settings, member.kind).name).ports[purpose]
+        return ports.choose_free(known.ports_in_use())
+
+    def _controllers(self, known: state.StackState) -> dict[int, str]:
+        """Return the controller addresses of all Kafka nodes, choosing those that are not chosen yet."""
+        found = {}
+        for member in members(self.settings):
+            if member.kind is KafkaNode:
+                self._choose_ports(member, known)
+                found[member.number] = f"{member.host}:{known.server(member.name).ports['controller']}"
+        return found
+
+    def _apply_asked_port(self, member: Member, record: state.ServerRecord) -> None:
+        settings = self.settings
+        asked = settings.kafka_port if member.kind is KafkaNode else settings.cassandra_port
+        purpose = member.kind.port_purposes[0]
+        if not asked or member.number > 1 or record.ports.get(purpose) == asked:
             return
         if record.process is not None and processes.is_alive(record.process):
-            message = f"{name} already runs on port {record.ports[purpose]}, port {asked} was asked for"
+            message = f"{member.name} already runs on port {record.ports[purpose]}, port {asked} was asked for"
             raise StackError(message, hint="stop it first, or ask for no port")
         record.ports[purpose] = asked
 
     def _launch_unless_healthy(self, node: Node, known: state.StackState, java: Java, progress: Progress) -> bool:
         """Return True if the node was launched and has to be waited for."""
-        process = known.server(node.name).process
+        process = known.server(node.place.name).process
         if process is not None and processes.is_alive(process):
             processes.send_signal(process, signal.SIGCONT)
             if _is_healthy(node):
                 return False
-            progress(f"{node.name}: does not answer, restarting it")
-            self._stop(node.name, known)
+            progress(f"{node.place.name}: does not answer, restarting it")
+            self._stop(node.place.name, known)
         self._launch(node, known, java, progress)
         return True
 
     def _launch(self, node: Node, known: state.StackState, java: Java, progress: Progress) -> None:
-        jars = class_path(node.name, jars_folder=self.settings.jars_folder or default_jars_folder(), progress=progress)
-        record = known.server(node.name)
-        ports.require_free(node.name, record.ports.values())
-        progress(f"{node.name}: starting at {node.address}")
+        jars = class_path(node.kind, jars_folder=self.settings.jars_folder or default_jars_folder(), progress=progress)
+        record = known.server(node.place.name)
+        ports.require_free(node.place.name, record.ports.values(), node.place.host)
+        progress(f"{node.place.name}: starting at {node.address}")
         node.prepare(java, jars)
-        log_path = fresh_log(self._log_path(node.name))
+        log_path = fresh_log(self._log_path(node.place.name))
         record.process = processes.launch(
-            node.command(java, jars), log_path=log_path, folder=self.data_folder / node.name, environment=os.environ
+            node.command(java, jars), log_path=log_path, folder=node.place.folder, environment=os.environ
         )
         record.started_at_s = time.time()
         # At once, so that a caller that dies while waiting leaves no server that nobody knows.
         state.save(self._state_path, known)
 
     def _wait_until_healthy(self, node: Node, known: state.StackState) -> None:
-        process = known.server(node.name).process
-        port = next(iter(known.server(node.name).ports.values()))
+        process = known.server(node.place.name).process
+        port = node.place.ports[node.port_purposes[0]]
         deadline = time.monotonic() + self.settings.start_timeout_s
         while True:
             if process is None or not processes.is_alive(process):
-                raise self._died(node.name)
-            if ports.accepts_connections(port) and _is_healthy(node):
+                raise self._died(node.place.name)
+            if ports.accepts_connections(port, node.place.host) and _is_healthy(node):
                 return
             if time.monotonic() >= deadline:
-                raise self._not_healthy_in_time(node.name)
+                raise self._not_healthy_in_time(node.place.name)
             time.sleep(_POLL_S)
 
     def _stop(self, name: str, known: state.StackState) -> None:
@@ -207,16 +230,17 @@ class LocalStack:
             processes.terminate(record.process, grace_s=_STOP_GRACE_S)
         record.process, record.started_at_s = None, 0.0
 
-    def _status(self, name: str, known: state.StackState) -> ServerStatus:
+    def _status(self, member: Member, known: state.StackState) -> ServerStatus:
+        name = member.name
         record = known.server(name)
         log_path = self._log_path(name)
-        port = record.ports.get(_KINDS[name].port_purposes[0])
-        address = f"{ports.LOOPBACK}:{port}" if port else None
+        port = record.ports.get(member.kind.port_purposes[0])
+        address = f"{member.host}:{port}" if port else None
         process = record.process
         if process is None or not processes.is_alive(process):
             gone = ServerState.STOPPED if process is None else ServerState.DIED
             return ServerStatus(name, gone, None, address, 0.0, 0, log_path)
-        living = self._living_state(process, self._node(name, known))
+        living = self._living_state(process, self._node(member, known))
         uptime_s = max(time.time() - record.started_at_s, 0.0)
         return ServerStatus(name, living, process.pid, address, uptime_s, processes.memory_bytes(process), log_path)
 
@@ -226,14 +250,17 @@ class LocalStack:
         return ServerState.RUNNING if _is_healthy(node) else ServerState.UNHEALTHY
 
     def _addresses(self, known: state.StackState) -> StackAddresses:
+        everyone = members(self.settings)
+        kafka = [member for member in everyone if member.kind is KafkaNode]
+        cassandra = [member for member in everyone if member.kind is CassandraNode]
         try:
-            kafka_port = known.server(KafkaNode.name).ports["broker"]
-            cassandra_port = known.server(CassandraNode.name).ports["native"]
+            brokers = [f"{member.host}:{known.server(member.name).ports['broker']}" for member in kafka]
+            cassandra_port = known.server(cassandra[0].name).ports["native"]
         except KeyError as error:
             raise StackError(f"no stack has run in {self.data_folder}", hint="bring it up first") from error
         return StackAddresses(
-            kafka_bootstrap_servers=f"{ports.LOOPBACK}:{kafka_port}",
-            cassandra_contact_points=(ports.LOOPBACK,),
+            kafka_bootstrap_servers=",".join(brokers),
+            cassandra_contact_points=tuple(member.host for member in cassandra),
             cassandra_port=cassandra_port,
             cassandra_datacenter=DATACENTER,
         )
@@ -249,12 +276,6 @@ class LocalStack:
             f"{name} did not answer within {self.settings.start_timeout_s:.0f} s\n{log_tail(self._log_path(name))}"
         )
         return NotHealthyError(message, hint=f"look into {self._log_path(name)}, or allow a longer start")
-
-
-def _known_name(name: str) -> str:
-    if name not in NODE_NAMES:
-        raise StackError(f"there is no server named {name!r}", hint=f"servers: {', '.join(NODE_NAMES)}")
-    return name
 
 
 def _is_healthy(node: Node) -> bool:
