@@ -5,14 +5,24 @@ from uuid import UUID
 
 import pytest
 from cassandra.protocol import BatchMessage
-from cassandra.query import BatchStatement, BatchType
+from cassandra.query import UNSET_VALUE, BatchStatement, BatchType
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumers.rows import Block, ConversationRow, ConversationWrite, MessageRow, MessageWrite, Owner, Transition
+from consumers.rows import (
+    Block,
+    ConversationRow,
+    ConversationWrite,
+    MessageRow,
+    MessageWrite,
+    Owner,
+    Parking,
+    Transition,
+)
 from consumers.stores.cassandra import CassandraStore
 from consumers.stores.cassandra_rows import pack_conversations, pack_messages
 from consumers.stores.cassandra_wire import PackedBatch, PackedProtocol
+from consumers.stores.parkings import to_text
 from schemas.identity import bucket_of
 
 pytestmark = pytest.mark.local_stack
@@ -50,6 +60,9 @@ CONVERSATIONS = st.builds(
     INT,
     POSITION,
     LONG,
+    st.lists(st.builds(Parking, POSITION, POSITION, st.booleans(), st.tuples(ID), st.tuples(POSITION)), max_size=2).map(
+        tuple
+    ),
 )
 
 
@@ -69,7 +82,8 @@ def _conversation_values(row: ConversationRow, owner: Owner) -> list[object]:
     blocks = [(one.blocker, one.blocked, *one.position, one.active) for one in row.blocks]
     sequences = [(UUID(bytes=install), seq) for install, seq in row.sequences]
     state = [row.stamp, row.version, row.stamp, row.applied, owner, row.participants, row.buckets]
-    return [*state, blocks, sequences, row.conversation_id]
+    parkings = to_text(row.parkings) if row.parkings else UNSET_VALUE
+    return [*state, blocks, sequences, parkings, row.conversation_id]
 
 
 def _body(message: BatchMessage) -> bytes:
