@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from consumers.answers import DEAD_LETTER_REASONS, answer, answer_about_conversation, tick
 from consumers.cache import Conversation, ConversationCache, MessageCache
 from consumers.fold import Folded, Policy, fold, fold_block, fold_membership
+from consumers.parking import at_gate, fold_parking, with_parkings
 from consumers.pending import PendingDeliveries
 from consumers.redelivery import Schedule, deliveries_of
-from consumers.rows import At, ConversationRow, ConversationWrite, MessageRow, MessageWrite, Owner
+from consumers.rows import At, ConversationRow, ConversationWrite, MessageRow, MessageWrite, Owner, Parking
 from consumers.stores.contract import Content, MessageKey, Rows
 from consumers.work import Work
-from schemas.lifecycle import CONVERSATION_KINDS, Kind, Outcome, Reason, State
+from schemas.lifecycle import CONVERSATION_KINDS, PARKING_KINDS, Kind, Outcome, Reason, State
 from schemas.partitioner import partition_of
 from schemas.records import Event
 
@@ -22,8 +23,10 @@ SEND = Kind.SEND.value
 HELLO = Kind.HELLO.value
 STARTS = frozenset({SEND, Kind.CANCEL.value})
 """Events that can make a message's row."""
-OF_CONVERSATION = frozenset(kind.value for kind in CONVERSATION_KINDS)
+OF_PARKING = frozenset(kind.value for kind in PARKING_KINDS)
+OF_CONVERSATION = frozenset(kind.value for kind in CONVERSATION_KINDS) | OF_PARKING
 
+_EXPIRE = Kind.EXPIRE.value
 _SENT = State.SENT.value
 _REJECTED = State.REJECTED.value
 _APPLIED = Outcome.APPLIED.value
@@ -32,6 +35,7 @@ _SAME_MESSAGE = frozenset({Outcome.APPLIED.value, Outcome.DUPLICATE.value})
 _NOT_OURS = frozenset({Outcome.CONFLICT.value, Outcome.REFUSED.value})
 _NO_CONVERSATION = ConversationRow("")
 _WRONG_PARTITION = Folded(Outcome.REFUSED, Reason.WRONG_PARTITION, None, None)
+_PARKED = Folded(Outcome.REFUSED, Reason.PARKED, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +105,6 @@ class Folding:
             if conversation_id not in conversations.rows:
                 conversations.add(conversation)
 
-    def adopt(self, schedule: Schedule) -> None:
-        """Go on with another schedule."""
-        self._settings = replace(self._settings, schedule=schedule)
-
-    def evict(self) -> None:
-        """Put out what is over the limits, but nothing that is not durable."""
-        self.messages.evict(self._dirty)
     def replace(self, messages: Iterable[MessageKey], conversations: Iterable[str], found: Rows) -> None:
         """Take rows as they were found where someone else has written them: what is in memory of them is wrong."""
         for key in messages:
@@ -118,6 +115,13 @@ class Folding:
             row = found.conversations.get(conversation_id) or ConversationRow(conversation_id)
             self.conversations.replace(row)
 
+    def adopt(self, schedule: Schedule) -> None:
+        """Go on with another schedule."""
+        self._settings = replace(self._settings, schedule=schedule)
+
+    def evict(self) -> None:
+        """Put out what is over the limits, but nothing that is not durable."""
+        self.messages.evict(self._dirty)
         self.conversations.evict(self._dirty_conversations)
 
     def durable(self, work: Work) -> None:
@@ -154,6 +158,12 @@ class Folding:
                 self._answer(event, _WRONG_PARTITION, at, work)
                 return
         known = conversation.row if conversation else _NO_CONVERSATION
+        passage = None
+        if known.parkings and conversation is not None:
+            waits, passage = self._at_gate(event, conversation, at, work)
+            if waits:
+                self._answer(event, _PARKED, at, work)
+                return
         folded = fold(event, before, known, at, self._settings.policy)
         row = folded.row
         if row is not None:
@@ -165,7 +175,23 @@ class Folding:
                 self._write(key, made, work)
             if conversation is not None and folded.outcome in _SAME_MESSAGE:
                 folded = self._first_copy(event, folded, conversation, at, work)
+        if passage is not None and conversation is not None:
+            self._write_conversation(conversation, with_parkings(known, conversation.row, passage, at), work)
         self._answer(event, folded, at, work)
+
+    def _at_gate(
+        self, event: Event, conversation: Conversation, at: At, work: Work
+    ) -> tuple[bool, tuple[Parking, ...] | None]:
+        """Say whether an event waits, because its conversation is parked; else what the parkings are behind it."""
+        row = conversation.row
+        waits, keeps, parkings = at_gate(event, row, at, self._settings.policy)
+        if not waits:
+            return False, parkings
+        if parkings is not None:
+            self._write_conversation(conversation, with_parkings(row, row, parkings, at), work)
+        if keeps:
+            work.refuse(at.offset, Reason.PARKED, f"{event.kind} by {event.actor!r}")
+        return True, None
 
     def _first_copy(self, event: Event, folded: Folded, conversation: Conversation, at: At, work: Work) -> Folded:
         """Do what the copy that makes a message asks for, whether or not an owner before us got to it."""
@@ -237,24 +263,42 @@ class Folding:
         if conversation is None:
             self._answer(event, _WRONG_PARTITION, at, work)
             return
-        folded = fold_block(event, conversation.row, at, self._settings.policy)
-        if folded.changed:
-            row = folded.row._replace(sequences=tuple(conversation.sequences.items()))
+        if event.kind in OF_PARKING:
+            self._apply_parking(event, conversation, at, work)
+            return
+        known = conversation.row
+        waits, passage = self._at_gate(event, conversation, at, work) if known.parkings else (False, None)
+        if waits:
+            self._answer(event, _PARKED, at, work)
+            return
+        folded = fold_block(event, known, at, self._settings.policy)
+        if folded.changed or passage is not None:
+            row = with_parkings(known, folded.row, passage, at) if passage is not None else folded.row
+            row = row._replace(sequences=tuple(conversation.sequences.items()))
             self._write_conversation(conversation, row, work)
         work.tally.count(folded.outcome, folded.reason)
         work.acknowledgements.append(answer_about_conversation(event, folded, at))
+
+    def _apply_parking(self, event: Event, conversation: Conversation, at: At, work: Work) -> None:
+        """Fold a PARK or a RELEASE: an operator's, answered by nobody."""
+        folded = fold_parking(event, conversation.row, at, self._settings.policy)
+        if folded.changed:
+            self._write_conversation(conversation, folded.row, work)
+        work.tally.count(folded.outcome, folded.reason)
 
     def _write(self, key: MessageKey, write: MessageWrite, work: Work) -> None:
         work.messages[key] = write
         self._dirty[key] = (work.number, write)
 
     def _write_conversation(self, conversation: Conversation, row: ConversationRow, work: Work) -> None:
+        dirty = self._dirty_conversations.get(row.conversation_id)
+        base = conversation.row.version if dirty is None else dirty[1]
         conversation.row = row
         work.conversations[row.conversation_id] = ConversationWrite(row, base)
         self._dirty_conversations[row.conversation_id] = (work.number, base)
 
     def _answer(self, event: Event, folded: Folded, at: At, work: Work) -> None:
-        if event.actor:
+        if event.actor and event.kind != _EXPIRE:
             work.acknowledgements.append(answer(event, folded, at))
         outcome = folded.outcome
         if outcome == _APPLIED:
@@ -288,10 +332,8 @@ class Folding:
         if kind in OF_CONVERSATION:
             conversation = self._conversation(event)
             if conversation is not None:
-                conversation.row = fold_block(event, conversation.row, at, self._settings.policy).row
+                self._warm_conversation(event, conversation, at)
             return
-        dirty = self._dirty_conversations.get(row.conversation_id)
-        base = conversation.row.version if dirty is None else dirty[1]
         if kind == HELLO:
             return
         key = (event.conversation_id, event.message_id)
@@ -303,6 +345,8 @@ class Folding:
             row = folded.row
             if row is not None and folded.transition is not None:
                 self.messages.rows[key] = row
+            if kind in STARTS and before.sent_at == at.appended_at and folded.outcome in _SAME_MESSAGE:
+                self._warm_join(event, before, at)
         if row is None:
             return
         if _SENT not in row.receipts:
@@ -310,22 +354,61 @@ class Folding:
         elif kind == SEND:
             self._owe(row, at, now_ms)
 
+    def _warm_conversation(self, event: Event, conversation: Conversation, at: At) -> None:
+        known, policy = conversation.row, self._settings.policy
+        if event.kind in OF_PARKING:
+            conversation.row = fold_parking(event, known, at, policy).row
+            return
+        if self._warm_gate(event, conversation, at):
+            return
+        after = fold_block(event, known, at, policy).row
+        parkings = conversation.row.parkings
+        conversation.row = after if parkings is known.parkings else with_parkings(known, after, parkings, at)
+
+    def _warm_gate(self, event: Event, conversation: Conversation, at: At) -> bool:
+        """Say whether a finished event waited; note what that, or its passage, made of the parkings."""
+        row = conversation.row
+        if not row.parkings:
+            return False
+        gate = at_gate(event, row, at, self._settings.policy)
+        if gate.parkings is not None:
+            conversation.row = with_parkings(row, row, gate.parkings, at)
+        return gate.waits
+
     def _warm_start(self, key: MessageKey, event: Event, at: At) -> MessageRow | None:
         """Fold a finished first SEND or CANCEL; None where it is none, or may not be the first."""
-        if event.kind not in STARTS or event.message_id < self.messages.bound:
+        if event.kind not in STARTS:
             return None
         conversation = self._conversation(event)
         if conversation is None:
             return None
-        row = fold(event, None, conversation.row, at, self._settings.policy).row
+        known = conversation.row
+        if self._warm_gate(event, conversation, at) or event.message_id < self.messages.bound:
+            return None
+        row = fold(event, None, known, at, self._settings.policy).row
         if row is None:
             return None
         self.messages.add(key, row)
         if row.state != _REJECTED:
-            conversation.row = fold_membership(event, conversation.row, at)
+            self._joined(conversation, known, event, at)
             if event.kind == SEND and event.seq:
                 conversation.reuses(event.install, event.seq, (at.generation, at.offset))
         return row
+
+    def _warm_join(self, event: Event, row: MessageRow, at: At) -> None:
+        """Note who takes part through a message that was read, where its conversation was not."""
+        conversation = self._conversation(event)
+        made_it = (event.kind == SEND) == bool(row.digest)  # a row without a digest was made by a CANCEL
+        if conversation is None or row.state == _REJECTED or not made_it:
+            return
+        known = conversation.row
+        if not self._warm_gate(event, conversation, at):
+            self._joined(conversation, known, event, at)
+
+    def _joined(self, conversation: Conversation, known: ConversationRow, event: Event, at: At) -> None:
+        """Note who takes part, `known` being the conversation before the event and its passage."""
+        after, parkings = fold_membership(event, known, at), conversation.row.parkings
+        conversation.row = after if parkings is known.parkings else with_parkings(known, after, parkings, at)
 
 
 def _clean(dirty: dict[str, tuple[int, int]], written: Mapping[str, object], number: int) -> None:

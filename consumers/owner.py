@@ -16,7 +16,7 @@ tail without writing or answering (the warm-up: it fills the cache), and then go
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from consumers.folding import HELLO, OF_CONVERSATION, SEND, STARTS, Folding, OwnerSettings, Takeover
+from consumers.folding import HELLO, OF_CONVERSATION, STARTS, Folding, OwnerSettings, Takeover
 from consumers.intake import Entry
 from consumers.low_water import LowWaterMark
 from consumers.pending import PendingDeliveries, Spill
@@ -115,7 +115,7 @@ class PartitionOwner:
                     continue
                 key = (conversation_id, event.message_id)
                 row = rows.get(key)
-                if row is None and event.message_id < bound and (offset >= warm_to or kind == SEND):
+                if row is None and event.message_id < bound and (offset >= warm_to or kind in STARTS):
                     messages[key] = None
                 asks = kind in STARTS and (row is None or row.applied >= (generation, offset))
             if asks and not complete and conversation_id not in known:
