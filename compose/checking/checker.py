@@ -98,7 +98,10 @@ def _missing_from_recipients(history: History) -> Iterator[Fault]:
 
 
 def _twice(history: History) -> Iterator[Fault]:
-    """Yield one body under two ids, one id taken twice, one step taken twice."""
+    """Yield one body under two ids, one id that stands twice, one step taken twice."""
+    for message_id, times in Counter(each.row.message_id for each in history.stored).items():
+        if times > 1:
+            yield Fault("duplicated", message_id, f"stands {times} times in the store")
     for message_id, times in Counter(own.message_id for own in history.own).items():
         if times > 1:
             yield Fault("duplicated", message_id, f"stands {times} times in outboxes")
@@ -106,6 +109,7 @@ def _twice(history: History) -> Iterator[Fault]:
         if times > 1:
             yield Fault("duplicated", message_id, f"{user} holds it {times} times")
     unique = {sent.body for sent in history.sent}
+    yield from _two_ids("an outbox", ((each.body, each.message_id, each.user) for each in history.sent), unique)
     yield from _two_ids("the store", ((each.content.body, each.row.message_id, "") for each in history.stored), unique)
     yield from _two_ids("an inbox", ((each.body, each.message_id, each.user) for each in history.taken), unique)
     for stored in history.stored:

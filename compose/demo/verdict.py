@@ -1,8 +1,8 @@
-"""The verdict: set arithmetic over what was to be sent, what outboxes and the store hold, and what recipients got.
+"""The verdict: what the checker finds in what the demo planned, and in what outboxes, store and recipients hold.
 
 Pure. Nothing here was counted while the demo ran: the evidence is read when all is over, from the files and the
-store, so a demo that miscounts cannot call itself faultless. Bodies are unique, which is how the same message under
-two ids is found. The kinds of fault:
+store, so a demo that miscounts cannot call itself faultless. Bodies are unique: they are the demo's own names of its
+messages. The kinds of fault, in the demo's words:
 
 - lost: planned, but in no outbox; sent as its sender was told, but not in the store; in the store with another content;
   or told to be delivered to someone who does not have it.
@@ -12,17 +12,30 @@ two ids is found. The kinds of fault:
 - stuck: not in a final state, neither for its sender nor in the store.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
-from schemas.lifecycle import FAILED, FINAL, RANK, State, lowest
+from compose.checking.checker import check
+from compose.checking.history import FaultKind as CheckedKind
+from compose.checking.history import History, Own, Sent, Taken
+from consumers.rows import NOWHERE, MessageRow, Owner, Transition
+from consumers.stores.contract import Content, StoredMessage
+from schemas.lifecycle import FAILED, FINAL, State
 
 FaultKind = Literal["lost", "duplicate", "regression", "stuck"]
-_UNREACHED: Final = FAILED | {State.PENDING, State.SENT}
-"""States of a recipient that do not claim that the message reached it."""
+_KINDS: Final[Mapping[CheckedKind, FaultKind]] = {
+    "lost": "lost",
+    "duplicated": "duplicate",
+    "invented": "duplicate",
+    "regressed": "regression",
+    "reordered": "regression",
+    "untrue": "regression",
+    "diverged": "regression",
+    "stuck": "stuck",
+}
+_NOBODY: Final = Owner(0, "")
 
 
 class Planned(NamedTuple):
@@ -119,15 +132,13 @@ class Verdict:
 
 def judge(evidence: Evidence) -> Verdict:
     """Return what the evidence shows."""
-    faults = (
-        *_missing_from_outboxes(evidence),
-        *_missing_from_store(evidence),
-        *_missing_from_recipients(evidence),
-        *_twice(evidence),
-        *(fault for row in evidence.stored for fault in _bad_story(row)),
-        *_told_too_much(evidence),
-        *_stuck(evidence),
+    names = {_id(row.message_id): row.body for row in evidence.stored}
+    names |= {_id(row.message_id): row.body for row in evidence.outgoing}
+    found = (
+        Fault(_KINDS[fault.kind], names.get(fault.message_id, ""), fault.detail)
+        for fault in check(_history(evidence)).faults
     )
+    faults = (*_missing_from_outboxes(evidence), *found)
     hit = Counter(kind for kind, _ in {(fault.kind, fault.body) for fault in faults})
     reached = Counter(_reached(row.state) for row in evidence.stored)
     return Verdict(
@@ -152,89 +163,45 @@ def _reached(state: str) -> str:
 
 
 def _missing_from_outboxes(evidence: Evidence) -> Iterator[Fault]:
+    """Yield what was planned and is nowhere: the one thing that only the demo knows."""
     kept = {row.body for row in evidence.outgoing}
     for plan in evidence.planned:
         if plan.body not in kept:
             yield Fault("lost", plan.body, f"is not in the outbox of {plan.sender}")
 
 
-def _missing_from_store(evidence: Evidence) -> Iterator[Fault]:
-    """Yield what its sender was told is sent and is not there; what still waits in an outbox is not lost."""
-    stored = {row.message_id: row for row in evidence.stored}
-    for row in evidence.outgoing:
-        found = stored.get(row.message_id)
-        if found is None:
-            if row.state not in FAILED | {State.PENDING}:
-                yield Fault("lost", row.body, f"{row.sender} holds it as {row.state}, the store does not hold it")
-        elif (found.body, found.sender) != (row.body, row.sender):
-            yield Fault("lost", row.body, f"the store holds another content under its id: {found.body!r}")
+def _history(evidence: Evidence) -> History:
+    """Return the evidence as the checker takes it."""
+    return History(
+        sent=[Sent(row.sender, _id(row.message_id), row.body.encode()) for row in evidence.outgoing],
+        own=[Own(row.sender, _id(row.message_id), _id(row.message_id), row.state) for row in evidence.outgoing],
+        stored=[_stored(row) for row in evidence.stored],
+        taken=[Taken(row.user, _id(row.message_id), row.body.encode()) for row in evidence.incoming],
+        terminal=frozenset(FINAL),
+    )
 
 
-def _missing_from_recipients(evidence: Evidence) -> Iterator[Fault]:
-    got = {(row.user, row.message_id): row.body for row in evidence.incoming}
-    for row in evidence.stored:
-        for recipient, state in zip(row.recipients, row.receipts, strict=True):
-            body = got.get((recipient, row.message_id))
-            if body is None and state not in _UNREACHED:
-                yield Fault("lost", row.body, f"{recipient} is said to have it ({state}), but does not")
-            if body is not None and body != row.body:
-                yield Fault("lost", row.body, f"{recipient} has another content under its id: {body!r}")
+def _stored(row: Stored) -> StoredMessage:
+    message = MessageRow(
+        conversation_id="",
+        message_id=_id(row.message_id),
+        state=row.state,
+        sender=row.sender,
+        recipients=row.recipients,
+        receipts=row.receipts,
+        digest=b"",
+        install=b"",
+        seq=0,
+        partition=0,
+        sent_at=0,
+        deliver_by=0,
+        version=row.version,
+        applied=NOWHERE,
+        stamp=0,
+    )
+    steps = [(Transition(step.version, step.state, step.actor, 0, step.offset), _NOBODY) for step in row.steps]
+    return StoredMessage(message, Content(row.body.encode(), ""), 0, _NOBODY, steps)
 
 
-def _twice(evidence: Evidence) -> Iterator[Fault]:
-    places = {
-        "the outbox of": [(row.sender, row.body) for row in evidence.outgoing],
-        "the store, from": [(row.sender, row.body) for row in evidence.stored],
-        "the inbox of": [(row.user, row.body) for row in evidence.incoming],
-    }
-    for place, rows in places.items():
-        for (user, body), times in Counter(rows).items():
-            if times > 1:
-                yield Fault("duplicate", body, f"stands {times} times in {place} {user}")
-    for row in evidence.stored:
-        taken = Counter((step.actor, step.state) for step in row.steps)
-        for (actor, state), times in taken.items():
-            if times > 1:
-                yield Fault("duplicate", row.body, f"became {state} by {actor or 'its owner'} {times} times")
-
-
-def _bad_story(row: Stored) -> Iterator[Fault]:
-    versions = [step.version for step in row.steps]
-    if versions != list(range(1, row.version + 1)):
-        yield Fault("regression", row.body, f"has version {row.version}, but its steps are {versions}")
-    if not _rises(step.offset for step in row.steps):
-        yield Fault("regression", row.body, "has steps that do not follow the log")
-    for actor, ranks in _ranks_of_each(row.steps).items():
-        if not all(earlier <= later for earlier, later in pairwise(ranks)):
-            yield Fault("regression", row.body, f"fell back for {actor}: ranks {ranks}")
-    if row.receipts and row.state != lowest(row.receipts):
-        yield Fault("regression", row.body, f"is {row.state}, but its recipients are {', '.join(row.receipts)}")
-
-
-def _rises(numbers: Iterable[int]) -> bool:
-    return all(earlier < later for earlier, later in pairwise(numbers))
-
-
-def _ranks_of_each(steps: Iterable[Step]) -> Mapping[str, list[int]]:
-    ranks: defaultdict[str, list[int]] = defaultdict(list)
-    for step in steps:
-        ranks[step.actor].append(RANK[step.state])
-    return ranks
-
-
-def _told_too_much(evidence: Evidence) -> Iterator[Fault]:
-    stored = {row.message_id: row for row in evidence.stored}
-    for row in evidence.outgoing:
-        found = stored.get(row.message_id)
-        if found is not None and RANK[row.state] > RANK[found.state]:
-            yield Fault("regression", row.body, f"{row.sender} was told {row.state}, the store says {found.state}")
-
-
-def _stuck(evidence: Evidence) -> Iterator[Fault]:
-    stored = {row.message_id: row for row in evidence.stored}
-    for row in evidence.outgoing:
-        found = stored.get(row.message_id)
-        if found is None and row.state == State.PENDING:
-            yield Fault("stuck", row.body, f"waits in the outbox of {row.sender}")
-        elif found is not None and not (row.state in FINAL and found.state in FINAL):
-            yield Fault("stuck", row.body, f"is {row.state} for {row.sender}, {found.state} in the store")
+def _id(message_id: str) -> bytes:
+    return message_id.encode()

@@ -73,7 +73,7 @@ def test_a_message_told_sent_that_is_not_in_the_store_is_lost() -> None:
 
 def test_another_content_under_the_same_id_is_a_loss() -> None:
     verdict = judge(with_second(faultless(), stored(2, body="other")))
-    assert {(fault.kind, fault.body) for fault in verdict.faults} == {("lost", "m2"), ("lost", "other")}
+    assert {(fault.kind, fault.body) for fault in verdict.faults} == {("lost", "m2")}
 
 
 def test_a_delivery_that_the_recipient_does_not_have_is_lost() -> None:
@@ -144,7 +144,7 @@ def test_a_story_that_goes_back_or_jumps_is_a_regression(changes: dict[str, obje
 def test_a_sender_told_more_than_the_store_knows_is_a_regression() -> None:
     behind = stored(2, receipts=("DELIVERED",), state="DELIVERED", version=2, steps=READ_BY_BOB[:2])
     verdict = judge(with_second(faultless(), behind))
-    assert [fault.kind for fault in verdict.faults] == ["regression", "stuck"]
+    assert {fault.kind for fault in verdict.faults} == {"regression", "stuck"}
 
 
 def test_a_message_that_waits_in_its_outbox_is_stuck() -> None:
