@@ -32,6 +32,13 @@ class Schedule:
     bucket_s: int = 60
     """Length of the time buckets in which spilled deliveries are kept."""
 
+    def __post_init__(self) -> None:
+        """Refuse what cannot work. Raises ValueError."""
+        if not min(self.first_wait_s, self.wait_s_max) > 0:
+            raise ValueError("schedule needs first_wait_s and wait_s_max above 0")
+        if not (self.factor >= 1 and 0 <= self.jitter < 1 and self.bucket_s >= 1):
+            raise ValueError("schedule needs factor >= 1, 0 <= jitter < 1 and bucket_s >= 1")
+
     def wait_ms(self, attempt: int, message_id: bytes) -> int:
         """Return the ms from delivery `attempt` (from 1) to the next."""
         wait_s = self.first_wait_s
@@ -41,11 +48,14 @@ class Schedule:
         return int(wait_s * 1000 * (1 + self.jitter * spread))
 
     def due(self, row: MessageRow, attempt: int, from_ms: int) -> int:
-        """Return when the delivery after `attempt` is due, and no later than the message's delivery time allows."""
-        due_ms = from_ms + self.wait_ms(attempt, row.message_id)
-        if due_ms <= row.deliver_by:
-            return due_ms
-        return min(due_ms, max(row.deliver_by, from_ms) + 1)
+        """Return when the delivery after `attempt` is due, and no later than the message's delivery time allows.
+
+        When that is over, its EXPIRE has been written: it is looked at again after the first wait. It may stand behind
+        a long backlog in the log, or have come too early there because this machine's clock is ahead of the log's.
+        """
+        if from_ms > row.deliver_by:
+            return from_ms + self.wait_ms(1, row.message_id)
+        return min(from_ms + self.wait_ms(attempt, row.message_id), row.deliver_by + 1)
 
     def bucket_at(self, time_ms: int) -> int:
         """Return the bucket of a time."""
