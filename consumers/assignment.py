@@ -122,7 +122,11 @@ class Assignment:
     # what the worker does about it
 
     def take(self) -> None:
-        """Take partitions that were given and not taken yet; what cannot be taken now is tried again later."""
+        """Take partitions that were given and not taken yet; what cannot be taken now is tried again later.
+
+        After a failure the others wait for the next turn: where a server does not answer, each attempt costs a
+        time-out, and the loop must not stop polling for all of them together (case K1).
+        """
         self._drop_fenced()
         for held in [held for held in self.held.values() if held.stage is Stage.TAKING]:
             if held.retry_at <= monotonic():
@@ -132,6 +136,7 @@ class Assignment:
                     if not error.retriable:
                         raise
                     self._put_off(held, error)
+                    return
 
     def _put_off(self, held: HeldPartition, error: WorkerError) -> None:
         settings = self._settings
