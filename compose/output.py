@@ -27,14 +27,23 @@ def show(rows: Iterable[Mapping[str, object]], columns: Sequence[str], output: s
         case Output.TABLE:
             _table(rows, columns, title)
         case Output.JSON:
-            sys.stdout.write(json.dumps([_plain(row) for row in rows], indent=_INDENT, ensure_ascii=False) + "\n")
+            sys.stdout.write(_as_json([_plain(row) for row in rows], indent=_INDENT) + "\n")
         case Output.JSONL:
             for row in rows:
-                sys.stdout.write(json.dumps(_plain(row), ensure_ascii=False) + "\n")
+                sys.stdout.write(_as_json(_plain(row)) + "\n")
 
 
 def _usual(stream: TextIO) -> Output:
     return Output.TABLE if stream.isatty() else Output.JSONL
+
+
+def _as_json(value: object, indent: int | None = None) -> str:
+    """Return JSON in which only what can be printed stands for itself: it goes to terminals too."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    # What JSON itself escapes is escaped by now, so nothing but line ends is left outside of texts.
+    return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
 
 
 def _plain(row: Mapping[str, object]) -> dict[str, object]:

@@ -35,6 +35,17 @@ def test_a_table_shows_markup_and_escapes_as_text(capsys: pytest.CaptureFixture[
     assert "a, b" in shown
 
 
+@pytest.mark.parametrize("output", ["json", "jsonl"])
+def test_json_on_a_terminal_obeys_nobody(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "\x9b31m\u202e\x7f\x1b[2J\ud800 ü 🎂\n"
+    show([{"text": hostile}], ("text",), output)
+    shown = capsys.readouterr().out
+    assert all(char.isprintable() or char == "\n" for char in shown)
+    assert "ü 🎂" in shown
+    found = json.loads(shown)
+    assert (found[0] if output == "json" else found) == {"text": hostile}
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [("plain ü 🎂", "plain ü 🎂"), ("a\nb", "a\\nb"), ("\x9b1m", "\\x9b1m"), ("\u202eabc", "\\u202eabc")],
