@@ -1,4 +1,4 @@
-"""`twotick config show`: every setting as it counts, and where it comes from."""
+"""`twotick config`: `show` tells every setting as it counts here, the others are about all workers while they run."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated
@@ -7,12 +7,14 @@ import typer
 
 from compose.output import Output
 from compose.wiring import Wiring
+from consumers.cli import hot
 
 
 def register(app: typer.Typer) -> None:
     """Add `config`."""
-    commands = typer.Typer(help="Look at settings.", no_args_is_help=True)
+    commands = typer.Typer(help="Look at settings, and change those that are hot.", no_args_is_help=True)
     commands.command("show")(_show)
+    hot.add_to(commands)
     app.add_typer(commands, name="config")
 
 

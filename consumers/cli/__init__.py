@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from consumers.cli import consume, history, migrate
+from consumers.cli import consume, history, locks, migrate, owners, stats
 
 if TYPE_CHECKING:
     import typer
@@ -12,4 +12,7 @@ def register(app: "typer.Typer") -> None:
     """Add every command of this room."""
     history.register(app)
     consume.register(app)
+    owners.register(app)
+    stats.register(app)
+    locks.register(app)
     migrate.register(app)

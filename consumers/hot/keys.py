@@ -56,7 +56,7 @@ def _number(least: float, most: float) -> tuple[str, Callable[[str], float]]:
             raise ValueError
         return value
 
-    return f"a number from {least:g} to {most:g}", parse
+    return f"a number from {least:.9g} to {most:.9g}", parse
 
 
 def _one_of(*choices: str) -> tuple[str, Callable[[str], str]]:
@@ -87,7 +87,7 @@ def parsed(key: str, text: str) -> Any:  # noqa: ANN401 - each key has its own t
     """Return a hot setting's value. Raises HotValueError."""
     known = KEYS.get(key)
     if known is None:
-        near = difflib.get_close_matches(key, KEYS, 1, 0.5)
+        near = difflib.get_close_matches(key, KEYS, 1, 0.75)
         guess = f"Did you mean {near[0]}? " if near else ""
         raise HotValueError(
             f"{key} cannot be changed while workers run", f"{guess}`twotick config get` lists what can."

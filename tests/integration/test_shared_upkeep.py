@@ -1,0 +1,68 @@
+"""Workers on the embedded broker: hot configuration within seconds, one snapshot of all, owners with what they see."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compose.stacks.embedded import EmbeddedBroker
+from consumers.hot.changing import execute
+from consumers.locks.locking import TableLocks
+from consumers.statistics.summing import snapshot
+from consumers.stores.sqlite import SqliteStore
+from tests.integration.deployment import PARTITIONS, Deployment, until
+from tests.integration.test_worker_embedded import SETTINGS
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Iterator[Deployment]:
+    with EmbeddedBroker(PARTITIONS) as broker:
+        kafka = {"bootstrap.servers": broker.bootstrap_servers, "fetch.wait.max.ms": 10}
+        settings = {**SETTINGS, "topic_identity": broker.cluster_id, "shared_poll_s": 0.1, "statistics_interval_s": 0.5}
+        made = Deployment(tmp_path, kafka, settings)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def test_two_workers_take_up_a_change_and_answer_for_one_snapshot(deployment: Deployment) -> None:
+    workers = [deployment.start(slot) for slot in range(2)]
+    until(lambda: sum(len(each.status().get("partitions", ())) for each in workers) == 4, "all partitions are owned")
+    sent = [deployment.send(f"c{number}", 1) for number in range(40)]
+    sent += [deployment.send("hot", seq) for seq in range(1, 41)]
+    deployment.flush()
+    store = SqliteStore.open(deployment.store_path)
+    try:
+        shared = store.shared()
+        locks = TableLocks(shared.locks, "test")
+        until(lambda: sum(each.counters().get("applied", 0) for each in workers) == len(sent), "all are applied")
+        found = snapshot(locks, shared.statistics, [lease.partition for lease in store.leases()], wait_s=20)
+        assert list(found.missing) == []
+        assert (found.total("events"), found.total("applied"), found.total("deliveries")) == (80, 80, 80)
+        assert all(share.snapshot == found.token for share in found.shares)
+        assert {share.node for share in found.shares} <= {"n-0", "n-1"}
+        hottest = [hot.conversation_id for share in found.shares for hot in share.hottest[:1]]
+        assert "hot" in hottest
+
+        execute(locks, shared.config, "worker.batch_records_max", "3", who="test")
+        until(lambda: all(each.status().get("config_version") == 1 for each in workers), "both run version 1", 10)
+        until(
+            lambda: (
+                {report.node: report.config_version for report in shared.statistics.nodes()} == {"n-0": 1, "n-1": 1}
+            ),
+            "both say so in the store",
+        )
+
+        # A worker that stops leaves its counts behind, and whoever takes over goes on from them.
+        workers[0].signal(15)
+        assert workers[0].wait() == 0
+        until(lambda: len(workers[1].status().get("partitions", ())) == 4, "the other has all")
+        more = [deployment.send("hot", seq) for seq in range(41, 61)]
+        deployment.flush()
+        until(lambda: all(map(deployment.answered, more)), "the rest is answered")
+        found = snapshot(locks, shared.statistics, [lease.partition for lease in store.leases()], wait_s=20)
+        assert (list(found.missing), found.total("applied")) == ([], 100)
+        assert {share.node for share in found.shares} == {"n-1"}
+    finally:
+        store.close()
