@@ -97,7 +97,8 @@ def fold(event: Event, row: MessageRow | None, conversation: ConversationRow, at
     if kind in RECEIPTS:
         return _receipt(event, row, at)
     if kind == _EXPIRE:
-        return _expire(row, at)
+        # One that has an actor is that recipient's own word, like a receipt.
+        return _receipt(event, row, at) if event.actor else _expire(row, at)
     if (row is None or (at.generation, at.offset) <= row.applied) and is_ahead(event.message_id, at, policy):
         # Where the row is ahead, this was refused the first time: another copy, later in the log, made it.
         return _unchanged(_ID_AHEAD, row)

@@ -88,9 +88,7 @@ class Intake:
         if kind in _OF_MESSAGE:
             if not is_uuid7(event.message_id):
                 raise _RefusedError(Reason.INVALID, "the message id is not a UUIDv7")
-            if kind == _EXPIRE:
-                if event.actor:
-                    raise _RefusedError(Reason.INVALID, "an EXPIRE has an actor")
+            if kind == _EXPIRE and not event.actor:
                 return event
         elif kind in _OF_CONVERSATION:
             self._user(event.subject, "the subject")

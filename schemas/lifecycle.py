@@ -10,12 +10,15 @@ The rules, in prose:
 4. The log decides: the first copy of a SEND makes the message SENT or FAILED for good. Every further copy is a
    duplicate and gets the message's state as its answer, never an error.
 5. FAILED(undelivered) is the one failure that a later proof of delivery undoes; it ranks between SENT and DELIVERED.
+   An EXPIRE makes it: the partition's owner writes one when the delivery time is over, for all who are still owed the
+   message. A recipient may write one in its own name at any time, which like a receipt moves its own state alone: a
+   gateway that receives for it does so when it gives up.
 6. A CANCEL counts where no SEND came before it. It leaves a cancelled row, so a SEND that comes later fails.
 7. The same message id with other content is a conflict: refused, counted, the first kept.
 8. Before the table is asked, three kinds of event are refused: a receipt from someone who is no recipient, a CANCEL
-   of another's message, an EXPIRE appended before the message's delivery time is over.
+   of another's message, an owner's EXPIRE appended before the message's delivery time is over.
 
-For receipts the state looked up is the recipient's; for SEND, CANCEL and EXPIRE it is the message's. PENDING stands
+For receipts and a recipient's EXPIRE the state looked up is the recipient's; else it is the message's. PENDING stands
 for a message that the log has not seen. Guards (expiry, blocks, an id from the future) can turn the applied
 transition of a SEND into another one; they are named beside the table in `GUARDS` and applied by the owner's fold.
 """

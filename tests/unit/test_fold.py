@@ -248,6 +248,22 @@ def test_expire_leaves_alone_who_has_the_message():
     assert told.row.state == State.UNDELIVERED
 
 
+def test_a_recipients_own_expire_is_its_word_alone_and_at_any_time():
+    send = SEND._replace(recipients=("bob", "carol"))
+    given_up = event(Kind.EXPIRE, MESSAGE, actor="bob")
+    told = folded(send, given_up)
+    assert (told.row.receipts, told.row.state, told.row.version) == ((State.UNDELIVERED, State.SENT), State.SENT, 2)
+    assert (told.transition.state, told.transition.actor) == (State.UNDELIVERED, "bob")
+    assert folded(send, given_up, given_up).outcome == Outcome.DUPLICATE
+    assert folded(send, given_up, event(Kind.DELIVERED, MESSAGE, "bob")).row.receipts[0] == State.DELIVERED
+    late = folded(send, event(Kind.DELIVERED, MESSAGE, "bob"), given_up)
+    assert (late.outcome, late.row.receipts[0]) == (Outcome.STALE, State.DELIVERED)
+    foreign = folded(send, event(Kind.EXPIRE, MESSAGE, actor="mallory"))
+    assert (foreign.outcome, foreign.reason) == (Outcome.REFUSED, Reason.NOT_A_RECIPIENT)
+    early = folded(given_up)
+    assert (early.outcome, early.reason) == (Outcome.REFUSED, Reason.UNKNOWN_MESSAGE)
+
+
 def test_a_group_is_read_when_its_last_reader_has_read():
     send = SEND._replace(recipients=("bob", "carol"))
     reads = [event(Kind.READ, MESSAGE, user) for user in ("bob", "carol")]

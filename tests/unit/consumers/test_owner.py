@@ -112,6 +112,16 @@ def test_what_passes_by_itself_is_no_dead_letter() -> None:
     assert [each.reason for each in work.acknowledgements] == [Reason.ID_AHEAD, Reason.NONE]
 
 
+def test_a_recipients_own_expire_ends_what_is_owed_and_ticks_the_sender() -> None:
+    owner = owner_of()
+    work = owner.fold(entries([send(1), event("EXPIRE", 1, "bob")]), NOTHING, START_MS)
+    assert [(each.user, each.kind, each.actor, each.state) for each in work.acknowledgements] == [
+        ("alice", "SEND", "alice", "SENT"),
+        ("alice", "EXPIRE", "bob", "UNDELIVERED"),
+    ]
+    assert not owner.pending.entries
+
+
 def test_a_record_in_the_wrong_partition_is_refused() -> None:
     conversation = next(name for name in "abcdefgh" if partition_of(name.encode(), 4) != 0)
     owner = owner_of(partitions=4)

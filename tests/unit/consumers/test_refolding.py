@@ -1,4 +1,4 @@
-"""Rows that someone else has written: they are read, what rests on them is folded again, in order and not without end."""
+"""Rows that someone else has written: they are read, and what rests on them is folded again, in order, with an end."""
 
 from types import SimpleNamespace
 from typing import Any
