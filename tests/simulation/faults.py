@@ -13,6 +13,9 @@ class Faults:
     """The process dies there, and what it had in flight may still land, late, or never."""
     pause_in_a_call: float = 0.003
     """It stands still there, for seconds or past every time-out, while all others go on."""
+    pause_at_the_worst: float = 0.01
+    """An owner stands still, until others have its partitions, between reading a bucket of deliveries and forgetting
+    it."""
     threads_interleave: float = 0.05
     """A client's listener runs in the middle of its pump's turn, or the other way round."""
 
@@ -29,7 +32,9 @@ class Faults:
     leader_change: float = 0.004
     """A partition's append times jump, also back, within the brokers' clock difference."""
     worker_clock_jump: float = 0.002
-    """A worker's wall clock jumps by up to twenty minutes."""
+    """A worker's wall clock jumps."""
+    worker_clock_off_s_max: float = 1_200
+    """By up to so much, in s; no odds."""
     client_clock_jump: float = 0.003
     """A client's wall clock jumps by up to a day."""
     inbox_retention: float = 0.004
@@ -84,6 +89,17 @@ HARSH_ON_OWNERS = replace(
     pause_in_a_call=0.006,
 )
 """Owners lose their partitions all the time and learn of it late, with clocks that are far apart."""
+ZOMBIES = replace(
+    HARSH_ON_OWNERS,
+    expel=0.01,
+    pause_at_the_worst=0.25,
+    worker_clock_jump=0.04,
+    worker_clock_off_s_max=35,
+    inbox_retention=0.06,
+    backup_restored=0.0,
+)
+"""Owners that stand still at the worst moment and go on when others have their partitions, with clocks a few buckets
+apart."""
 HARSH_ON_CLIENTS = replace(
     MILD,
     crash_in_a_call=0.006,
@@ -97,7 +113,7 @@ HARSH_ON_CLIENTS = replace(
 HARSH_ON_THE_STORE = replace(
     MILD, write_fails=0.2, write_lands_unknown=0.2, write_lands_twice=0.15, read_fails=0.1, store_outage=0.01
 )
-_PROFILES = (MILD, MILD, HARSH_ON_OWNERS, HARSH_ON_CLIENTS, HARSH_ON_THE_STORE)
+_PROFILES = (MILD, ZOMBIES, HARSH_ON_OWNERS, HARSH_ON_CLIENTS, HARSH_ON_THE_STORE)
 NAMES = tuple(Faults.__dataclass_fields__)
 
 

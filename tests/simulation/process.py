@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
+WORST_PAUSE_MS = 15_000
+
+
 class Killed(BaseException):
     """The process is no more; nothing of production may catch this."""
 
@@ -48,6 +51,13 @@ class Process:
             raise Killed
         if world.depth < 2 and world.chance.happens("pause in a call", faults.pause_in_a_call):
             world.stand_still(self, what)
+
+    def worst_moment(self, what: str) -> None:
+        """Be at a point where standing still does the most harm."""
+        world = self.world
+        odds = world.faults.pause_at_the_worst
+        if world.chaos and world.depth < 2 and world.chance.happens("pause at the worst", odds):
+            world.stand_still(self, what, WORST_PAUSE_MS)
 
     def run(self, step: "Callable[[], object]") -> None:
         """Run a part of the process's code; dying in it is part of it."""

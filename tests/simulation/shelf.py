@@ -161,6 +161,7 @@ class StoreSession:
     def spilled(self, partition: int, bucket: int) -> Iterator[Pending]:
         self._call("spilled", self._world.faults.read_fails)
         held = sorted(self._world.shelf.spilled.get((partition, bucket), {}).items())
+        self._process.worst_moment("bucket read")
         return iter([Pending(*key, attempt) for key, attempt in held])
 
     def drop_spilled(self, partition: int, bucket: int) -> None:

@@ -207,9 +207,9 @@ class World:
         number = self.chance.whole("late", 0, len(self._late) - 1)
         self.land(*self._late.pop(number))
 
-    def stand_still(self, process: Process, what: str) -> None:
-        """Have a process stand still in a call while the others go on."""
-        ms = self.chance.pick("pause", _PAUSES_MS)
+    def stand_still(self, process: Process, what: str, ms: int = 0) -> None:
+        """Have a process stand still in a call while the others go on; for how long is left to chance by default."""
+        ms = ms or self.chance.pick("pause", _PAUSES_MS)
         self.note(process.name, "stands still in", what, ms)
         before = self.current
         process.frozen = True
@@ -253,7 +253,8 @@ class World:
             partition = chance.pick("leader of", self.events)
             partition.leader_ms = chance.whole("leader ms", -LEADER_SKEW_MS, LEADER_SKEW_MS)
         if happens("worker clock", faults.worker_clock_jump):
-            chance.pick("clock of", self.workers).wall_off_ms = chance.whole("worker ms", -1_200_000, 1_200_000)
+            off_ms = round(faults.worker_clock_off_s_max * 1000)
+            chance.pick("clock of", self.workers).wall_off_ms = chance.whole("worker ms", -off_ms, off_ms)
         if happens("client clock", faults.client_clock_jump):
             chance.pick("clock of client", self.clients).wall_off_ms = chance.whole(
                 "client ms", -86_400_000, 86_400_000
