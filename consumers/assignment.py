@@ -157,7 +157,8 @@ class Assignment:
 
     def _begin(self, held: HeldPartition, owner: Owner, start: Start, spilled_to: int) -> None:
         generation = self._topic.generation
-        from_the_start = generation == 1 and start.position == 0
+        # A log that was cut off begins at 0 again, but what was folded from its lost part is in the store.
+        from_the_start = generation == 1 and start.position == 0 and start.lost is None
         takeover = Takeover(
             held.partition, generation, owner, start.position, start.committed, from_the_start, spilled_to
         )

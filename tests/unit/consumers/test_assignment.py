@@ -1,10 +1,9 @@
-"""Taking partitions while a server does not answer."""
+"""Taking partitions: while a server does not answer, and where the log was cut off."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import OFFSET_INVALID, TopicPartition
 
 from consumers.assignment import Assignment
 from consumers.counters import Counters
@@ -12,6 +11,7 @@ from consumers.errors import StoreUnavailableError, WorkerError
 from consumers.settings import WorkerSettings
 from consumers.stores.contract import Lease, TopicRecord
 from schemas.topics import EVENTS
+from tests.unit.consumers.world import entries, send
 
 if TYPE_CHECKING:
     from consumers.held import HeldPartition
@@ -35,6 +35,7 @@ class Notes:
     def __init__(self) -> None:
         self.fenced: list[HeldPartition] = []
         self.errors: list[WorkerError] = []
+        self.position = OFFSET_INVALID
 
     def store_failed(self, error: WorkerError) -> None:
         """Note it."""
@@ -43,34 +44,64 @@ class Notes:
     def incremental_assign(self, _partitions: list[TopicPartition]) -> None:
         """Take it."""
 
+    def committed(self, asked: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        """Return the committed position."""
+        assert timeout > 0
+        return [TopicPartition(EVENTS, asked[0].partition, self.position)]
 
-@pytest.fixture
-def store() -> SilentStore:
-    return SilentStore()
+    def get_watermark_offsets(self, _asked: TopicPartition, timeout: float) -> tuple[int, int]:
+        """Return a log of fifty records."""
+        assert timeout > 0
+        return 0, 50
 
 
-@pytest.fixture
-def assignment(store: SilentStore) -> Iterator[Assignment]:
-    notes: Any = Notes()
+class WillingStore:
+    """Gives every lease."""
+
+    def claim_lease(self, partition: int, node: str) -> Lease:
+        """Give it."""
+        return Lease(partition, 1, node, 0)
+
+    def spill_position(self, _partition: int) -> int:
+        """Return one in the past."""
+        return 1
+
+
+def assignment_of(store: Any, notes: Any) -> Assignment:
     made = Assignment(
-        store=store,  # type: ignore[arg-type]
+        store=store,
         pipeline=notes,
-        settings=WorkerSettings(retry_first_s=60, retry_s_max=60),
+        settings=WorkerSettings(retry_first_s=60, retry_s_max=60, on_lost_range="earliest"),
         topic=TopicRecord(EVENTS, "id", 64, 1),
         node="n-0",
         counters=Counters(),
         drain=lambda _: None,
         forget=lambda _: None,
     )
+    made.bind(notes)
     made.on_assign(notes, [TopicPartition(EVENTS, partition) for partition in range(3)])
-    yield made
-    assert len(notes.errors) == len(store.asked)
+    return made
 
 
-def test_a_server_that_does_not_answer_is_asked_once_a_turn(assignment: Assignment, store: SilentStore) -> None:
+def test_a_server_that_does_not_answer_is_asked_once_a_turn() -> None:
     # cases K1, C8: 64 partitions would make 64 time-outs in which nobody polls
+    store, notes = SilentStore(), Notes()
+    assignment = assignment_of(store, notes)
     assignment.take()
     assert store.asked == [0]
     for _ in range(5):
         assignment.take()
     assert store.asked == [0, 1, 2]
+    assert len(notes.errors) == 3
+
+
+@pytest.mark.parametrize(("committed", "asked_for"), [(OFFSET_INVALID, 0), (100, 1)])
+def test_what_a_cut_off_log_does_not_show_may_be_in_the_store(committed: int, asked_for: int) -> None:
+    # A log that is whole from its first record knows every message; one that ended at 100 and ends at 50 does not.
+    notes = Notes()
+    notes.position = committed
+    assignment = assignment_of(WillingStore(), notes)
+    assignment.take()
+    _, owner = assignment.owned()[0]
+    needs = owner.needs(entries([send(1)], 0))
+    assert (len(needs.messages), len(needs.conversations)) == (asked_for, asked_for)
