@@ -4,8 +4,8 @@ Pure. Nothing here was counted while the demo ran: the evidence is read when all
 store, so a demo that miscounts cannot call itself faultless. Bodies are unique: they are the demo's own names of its
 messages. The kinds of fault, in the demo's words:
 
-- lost: planned, but in no outbox; sent as its sender was told, but not in the store; in the store with another content;
-  or told to be delivered to someone who does not have it.
+- lost: planned, but in no outbox; sent as its sender was told, but not in the store; in the store with another content
+  or for other people than planned; or told to be delivered to someone who does not have it.
 - duplicate: one body under two ids, in an outbox, the store or a recipient's inbox; or one step taken twice.
 - regression: a row whose story goes back or jumps: a version left out, an offset or a rank that falls, a state that is
   not the lowest of its recipients'; or a sender who was told more than the store knows.
@@ -138,7 +138,7 @@ def judge(evidence: Evidence) -> Verdict:
         Fault(_KINDS[fault.kind], names.get(fault.message_id, ""), fault.detail)
         for fault in check(_history(evidence)).faults
     )
-    faults = (*_missing_from_outboxes(evidence), *found)
+    faults = (*_missing_from_outboxes(evidence), *_for_others(evidence), *found)
     hit = Counter(kind for kind, _ in {(fault.kind, fault.body) for fault in faults})
     reached = Counter(_reached(row.state) for row in evidence.stored)
     return Verdict(
@@ -163,11 +163,21 @@ def _reached(state: str) -> str:
 
 
 def _missing_from_outboxes(evidence: Evidence) -> Iterator[Fault]:
-    """Yield what was planned and is nowhere: the one thing that only the demo knows."""
+    """Yield what was planned and is nowhere."""
     kept = {row.body for row in evidence.outgoing}
     for plan in evidence.planned:
         if plan.body not in kept:
             yield Fault("lost", plan.body, f"is not in the outbox of {plan.sender}")
+
+
+def _for_others(evidence: Evidence) -> Iterator[Fault]:
+    """Yield what is in the store for other people than it was planned for: a recipient who is left out gets nothing."""
+    planned = {plan.body: plan for plan in evidence.planned}
+    for row in evidence.stored:
+        plan = planned.get(row.body)
+        if plan is not None and set(plan.recipients) != set(row.recipients):
+            listed = ", ".join(row.recipients) or "nobody"
+            yield Fault("lost", row.body, f"is in the store for {listed}, not for {', '.join(plan.recipients)}")
 
 
 def _history(evidence: Evidence) -> History:

@@ -50,8 +50,14 @@ def test_a_group_is_read_when_all_have_read_it() -> None:
         Step(4, "READ", "cy", 4),
     )
     group = stored(2, recipients=("bob", "cy"), receipts=("READ", "READ"), version=4, steps=steps)
-    evidence = with_second(faultless(), group)
+    evidence = replace(faultless(), planned=[Planned("m1", "ann", ("bob",)), Planned("m2", "ann", ("bob", "cy"))])
+    evidence = with_second(evidence, group)
     assert counts(replace(evidence, incoming=[*evidence.incoming, Incoming("id-2", "m2", "cy")])) == (0, 0, 0, 0)
+
+
+def test_a_recipient_whom_the_store_leaves_out_is_a_loss() -> None:
+    evidence = replace(faultless(), planned=[Planned("m1", "ann", ("bob", "cy")), Planned("m2", "ann", ("bob",))])
+    assert counts(evidence) == (1, 0, 0, 0)
 
 
 def test_states_are_counted_from_the_store() -> None:
