@@ -18,7 +18,8 @@ NOT_SETTINGS: Final = ("TWOTICK_CONFIG", "TWOTICK_DEBUG", "TWOTICK_LIFE_LINE", "
 and what the tests are told."""
 FILE_SUFFIX: Final = "_file"
 """`password_file = "/run/secrets/x"` says: the password stands in that file."""
-_SECRET_ENDINGS: Final = ("password", "secret", "pem", "token", "sasl.oauthbearer.config")
+_SECRET_ENDINGS: Final = ("password", "secret", "pem", "token", "sasl.oauthbearer.config", "webhook")
+"""A webhook's address is its key: whoever has it may post there."""
 
 Value = str | int | float | bool | list[str]
 

@@ -142,6 +142,12 @@ def test_secrets_come_from_files_and_are_never_shown(config, tmp_path: Path) -> 
     assert "s3cret" not in str(shown)
 
 
+def test_the_address_of_a_webhook_is_a_secret() -> None:
+    settings = load(environ={"TWOTICK_WORKER__ALERT_WEBHOOK": "https://hooks.example/T0/s3cret"}, config=None)
+    shown = {one.key: one.value for one in settings.effective()}
+    assert shown["worker.alert_webhook"] == "********"
+
+
 def test_a_secret_of_kafka_can_come_from_a_file_named_by_a_variable(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("s3cret")
