@@ -9,6 +9,7 @@ import consumers.fold
 import consumers.folding
 import consumers.owner
 import consumers.pipeline
+import consumers.reminders
 import consumers.takeover
 import producers.arrivals
 import producers.backlog
@@ -110,7 +111,10 @@ def _by_arrival(known: str, told: str) -> bool:
 
 
 _REPLACED: dict[str, tuple[Replacement, ...]] = {
-    "fence": ((consumers.assignment.Assignment, "check_leases", lambda _: None),),
+    "fence": (
+        (consumers.assignment.Assignment, "check_leases", lambda _: None),
+        (consumers.reminders.Reminders, "_is_ours", lambda *_: True),
+    ),
     "low_water": ((consumers.owner.PartitionOwner, "commit_position", _commit_what_was_read),),
     "durable_first": (
         (consumers.pipeline.Pipeline, "_write", _durable_at_once),

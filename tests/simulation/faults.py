@@ -133,3 +133,6 @@ def of_seed(seed: int) -> tuple[Plan, Faults]:
 def without(faults: Faults, names: tuple[str, ...]) -> Faults:
     """Return faults of which some are silenced."""
     return replace(faults, **dict.fromkeys(names, 0.0))
+
+
+NO_FAULTS = without(MILD, NAMES)
