@@ -6,6 +6,7 @@ The lock is the kernel's, on a file beside the outbox, so it is free the moment 
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 STAND_BY_S = 0.25
 """How often those who stand by try the lock."""
+PRUNE_EVERY_S = 6 * 3600.0
+"""A program may run for months."""
 _TROUBLE_WAIT_S = 0.5
 _JOIN_S = 15.0
 
@@ -107,8 +110,11 @@ class Engine:
             pass
         listening.start()
         try:
-            self._patiently(self._prune)
+            prune_at = 0.0
             while not self._stop.is_set():
+                if time.monotonic() >= prune_at:
+                    self._patiently(self._prune)
+                    prune_at = time.monotonic() + PRUNE_EVERY_S
                 self._patiently(pump.turn)
         finally:
             stop_listening.set()

@@ -1,0 +1,56 @@
+"""The threads behind a client: what they do besides pumping."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from producers import engine as engine_module
+from producers.database import Database
+from producers.engine import Engine
+from producers.health import HealthBoard
+
+
+class Idle:
+    """A pump and a listener with nothing to do."""
+
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+
+    def start(self) -> int:
+        """Recover nothing."""
+        return 0
+
+    def turn(self) -> bool:
+        """Wait a little."""
+        self.stopped.wait(0.001)
+        return True
+
+    def stop(self) -> None:
+        """Stop waiting."""
+        self.stopped.set()
+
+    def close(self) -> None:
+        """Stop waiting."""
+        self.stopped.set()
+
+
+def test_an_outbox_is_pruned_for_as_long_as_its_client_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "PRUNE_EVERY_S", 0.0)
+    pruned = threading.Semaphore(0)
+    make: Any = Idle
+    engine = Engine(
+        database=Database(tmp_path / "outbox.sqlite"),
+        lock_path=tmp_path / "lock",
+        make_pump=make,
+        make_listener=make,
+        prune=pruned.release,
+        health=HealthBoard(),
+        name="test",
+    )
+    engine.start()
+    try:
+        assert all(pruned.acquire(timeout=30) for _ in range(3))
+    finally:
+        engine.stop()
