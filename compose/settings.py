@@ -27,6 +27,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "user": "compose.sections:UserSettings",
     "client": "producers.settings:ClientSettings",
     "worker": "consumers.settings:WorkerSettings",
+    "webhook": "consumers.claims.settings:WebhookSettings",
     "migrate": "consumers.migrate_settings:MigrationSettings",
     "stack": "compose.sections:StackSettings",
 }

@@ -12,6 +12,7 @@ from compose import output
 
 if TYPE_CHECKING:
     from compose.settings import Settings
+    from consumers.claims.settings import WebhookSettings
     from consumers.cli.ports import ServerFactory
     from consumers.migrate_steps import Target
     from consumers.settings import WorkerSettings
@@ -102,6 +103,12 @@ class Wiring:
         settings = self.settings.section("worker", WorkerSettings)
         return settings if settings.status_folder else replace(settings, status_folder=self.status_folder)
 
+    def webhook_settings(self) -> "WebhookSettings":
+        """Return where deliveries are posted, and to whom."""
+        from consumers.claims.settings import WebhookSettings
+
+        return self.settings.section("webhook", WebhookSettings)
+
     def worker_command(self, slot: int) -> list[str]:
         """Return the command line of the worker process of one slot, with the same settings as this process."""
         config = ["--config", str(self._config)] if self._config else []
@@ -129,6 +136,26 @@ class Wiring:
         from consumers.stores.cassandra import CassandraStore
 
         return CassandraStore.open(settings.cassandra, mode=settings.mode)
+
+    def open_keyspace(self, keyspace: str) -> "Store":
+        """Return another keyspace of the same Cassandra, made and migrated where needed.
+
+        Raises SettingsError where the store is none, StoreUnavailableError, StoreRefusedError.
+        """
+        from compose.errors import SettingsError
+        from compose.sections import StoreSettings
+        from consumers.migrate_settings import MigrationSettings
+        from consumers.migrate_tables import CassandraTables
+        from consumers.stores.cassandra import CassandraStore
+
+        settings = self.settings.section("store", StoreSettings)
+        if settings.kind != "cassandra" or keyspace == settings.cassandra.keyspace:
+            raise SettingsError(
+                f"{keyspace} cannot be a keyspace beside the store's", "Name a new one, on store.kind=cassandra."
+            )
+        other = replace(settings.cassandra, keyspace=keyspace)
+        list(CassandraTables(other, self.settings.section("migrate", MigrationSettings)).apply())
+        return CassandraStore.open(other)
 
     def migration_targets(self) -> "Sequence[Target]":
         """Return what `twotick migrate` brings up to date."""

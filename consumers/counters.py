@@ -13,6 +13,7 @@ class Counters:
         "_conflicts_lock",
         "answers",
         "applied",
+        "claims_lost",
         "cold_reads",
         "commit_errors",
         "commits",
@@ -25,6 +26,10 @@ class Counters:
         "evictions",
         "expiries",
         "fenced_writes",
+        "gateway_calls",
+        "gateway_delivered",
+        "gateway_given_up",
+        "gateway_put_off",
         "kafka_errors",
         "lease_losses",
         "lost_ranges",
@@ -58,7 +63,8 @@ class Counters:
         self.commits = self.commit_errors = self.polls = self.takeovers = self.lease_losses = 0
         self.kafka_errors = self.store_errors = self.producer_rebuilds = self.republished = 0
         self.lost_ranges = self.lost_records = self.skew_warnings = 0
-        self.version_conflicts = self.fenced_writes = 0
+        self.version_conflicts = self.fenced_writes = self.claims_lost = 0
+        self.gateway_calls = self.gateway_delivered = self.gateway_given_up = self.gateway_put_off = 0
 
     def add(self, tally: Tally) -> None:
         """Add a batch's outcomes."""

@@ -1,12 +1,13 @@
 """One batch of one partition on its way: rows, then answers, then finished."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from consumers.gateway import Gateway, for_inboxes
 from consumers.intake import Entry
 from consumers.publisher import Outgoing
 from consumers.work import Work
-from schemas.records import DeadLetter, Record
+from schemas.records import DeadLetter, Delivery, Record
 from schemas.topics import DEAD_LETTERS, INBOX
 
 if TYPE_CHECKING:
@@ -65,15 +66,18 @@ class Flight:
         self.messages, self.conversations = work.message_writes(), work.conversation_writes()
         self.durable = False
 
-    def outgoing(self, encode: Callable[[Record], bytes]) -> Iterator[Outgoing]:
+    def outgoing(self, encode: Callable[[Record], bytes], gateway: Gateway) -> Iterator[Outgoing]:
         """Yield the batch's answers, deliveries and dead letters, each encoded when it is asked for."""
         letters = self.letters_of(self.work)
-        return self._encoded(letters, encode)
+        deliveries = for_inboxes(self.work.deliveries, gateway, self.held.partition, self.owner.owner)
+        return self._encoded(letters, deliveries, encode)
 
-    def _encoded(self, letters: Sequence[DeadLetter], encode: Callable[[Record], bytes]) -> Iterator[Outgoing]:
+    def _encoded(
+        self, letters: Sequence[DeadLetter], deliveries: Iterable[Delivery], encode: Callable[[Record], bytes]
+    ) -> Iterator[Outgoing]:
         for acknowledgement in self.work.acknowledgements:
             yield INBOX, acknowledgement.user.encode(), encode(acknowledgement)
-        for delivery in self.work.deliveries:
+        for delivery in deliveries:
             yield INBOX, delivery.user.encode(), encode(delivery)
         for letter in letters:
             yield DEAD_LETTERS, letter.key, encode(letter)

@@ -19,6 +19,7 @@ from consumers.counters import Counters
 from consumers.dead_letters import Original, dead_letter
 from consumers.errors import OwnerFencedError, VersionConflictError, WorkerError
 from consumers.flight import Flight
+from consumers.gateway import Gateway, Nobody
 from consumers.held import HeldPartition, Stage
 from consumers.intake import Entry
 from consumers.outage import Outage
@@ -45,15 +46,18 @@ class Settled(Protocol):
 class Pipeline:
     """The batches of all partitions of a worker. For one thread; the store's callbacks only put into a queue."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a worker that meet here
         self,
         store: Store,
         publisher: Publisher,
         encode: Callable[[Record], bytes],
         outage: Outage,
         counters: Counters,
+        *,
+        gateway: Gateway | None = None,
     ) -> None:
         self._store = store
+        self._gateway = gateway or Nobody()
         self._publisher = publisher
         self._encode = encode
         self._outage = outage
@@ -186,7 +190,7 @@ class Pipeline:
                 flight.published = True
                 flight.messages, flight.conversations = [], []
                 flight.owner.durable(flight.work)
-                self._publisher.submit(Job(flight.outgoing(self._encode), partial(self._finish, flight)))
+                self._publisher.submit(Job(flight.outgoing(self._encode, self._gateway), partial(self._finish, flight)))
                 flight.entries, flight.letters_of = (), _no_letters
 
     def _finish(self, flight: Flight) -> None:

@@ -1,13 +1,14 @@
 """Deliveries whose receipt does not come, between owner, store and Kafka: repeated, spilled, worked off."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count, islice
 from typing import TYPE_CHECKING, Final
 
 from consumers.counters import Counters
 from consumers.errors import StoreUnavailableError
+from consumers.gateway import Gateway, Nobody, for_inboxes
 from consumers.held import HeldPartition, Stage
 from consumers.owner import PartitionOwner
 from consumers.pending import Spill
@@ -15,7 +16,7 @@ from consumers.pipeline import Pipeline
 from consumers.publisher import Job, Outgoing, Publisher
 from consumers.redelivery import Redelivery, redeliver
 from consumers.stores.contract import MessageKey, Pending, Store
-from schemas.records import Record
+from schemas.records import Delivery, Record
 from schemas.topics import EVENTS, INBOX
 
 if TYPE_CHECKING:
@@ -47,15 +48,18 @@ class Bucket:
 class Reminders:
     """For one thread. Store errors are raised to the caller, and the next call takes up where it can."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a worker that meet here
         self,
         store: Store,
         publisher: Publisher,
         pipeline: Pipeline,
         encode: Callable[[Record], bytes],
         counters: Counters,
+        *,
+        gateway: Gateway | None = None,
     ) -> None:
         self._store = store
+        self._gateway = gateway or Nobody()
         self._publisher = publisher
         self._pipeline = pipeline
         self._encode = encode
@@ -87,7 +91,7 @@ class Reminders:
             owner.put_off(ready, now_ms + _PUT_OFF_MS)
             raise
         owner.redelivered(ready, done.again, now_ms)
-        self._publish(done, lambda: None)
+        self._publish(owner, done, lambda: None)
 
     def _redeliver(self, owner: PartitionOwner, due: Sequence[Pending], now_ms: int) -> Redelivery:
         rows: dict[MessageKey, MessageRow] = {}
@@ -105,13 +109,14 @@ class Reminders:
         contents = self._store.contents(list(rows)) if rows else {}
         return redeliver(due, rows, contents, now_ms)
 
-    def _publish(self, done: Redelivery, finished: Callable[[], None]) -> None:
+    def _publish(self, owner: PartitionOwner, done: Redelivery, finished: Callable[[], None]) -> None:
         self._counters.redeliveries += len(done.deliveries)
         self._counters.expiries += len(done.expiries)
-        self._publisher.submit(Job(self._outgoing(done), finished))
+        deliveries = for_inboxes(done.deliveries, self._gateway, owner.partition, owner.owner)
+        self._publisher.submit(Job(self._outgoing(deliveries, done), finished))
 
-    def _outgoing(self, done: Redelivery) -> Iterator[Outgoing]:
-        for delivery in done.deliveries:
+    def _outgoing(self, deliveries: Iterable[Delivery], done: Redelivery) -> Iterator[Outgoing]:
+        for delivery in deliveries:
             yield INBOX, delivery.user.encode(), self._encode(delivery)
         for expiry in done.expiries:
             yield EVENTS, expiry.conversation_id.encode(), self._encode(expiry)
@@ -217,7 +222,7 @@ class Reminders:
             self._store.spill(held.partition, number, pending, told)
         if done.deliveries or done.expiries:
             bucket.unsafe += 1
-            self._publish(done, partial(_safe, bucket, None))
+            self._publish(owner, done, partial(_safe, bucket, None))
 
     def _spilled_again(self, bucket: Bucket, held: HeldPartition, number: int, error: Exception | None) -> None:
         """Note that a part of a bucket is in a later one; where that one is over, the whole bucket is done again."""

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from consumers.assignment import Assignment
 from consumers.counters import Counters
 from consumers.errors import StoreUnavailableError, StuckError, WorkerError
+from consumers.gateway import Gateway, Nobody
 from consumers.health import Progress
 from consumers.held import HeldPartition, Stage
 from consumers.intake import Entry, Intake
@@ -74,13 +75,15 @@ class Worker:
         codec: Codec,
         report: Callable[[Mapping[str, object]], None] = lambda _: None,
         upkeep: Upkeep | None = None,
+        gateway: Gateway | None = None,
+        counters: Counters | None = None,
     ) -> None:
         """Take the parts. `node` names this worker in leases and rows, and is its static member id if it has one.
 
         `report` is given the worker's status every `status_interval_s`; `upkeep`, where there is one, what goes into
-        the statistics, and its configuration is taken up.
+        the statistics, and its configuration is taken up. `gateway` is given the deliveries that are its.
         """
-        self.counters = Counters()
+        self.counters = counters or Counters()
         self.turns = 0
         """How often the loop has turned; a watchdog looks at it."""
         self._kafka = kafka
@@ -97,8 +100,11 @@ class Worker:
         self._intake = Intake(codec.decode, VALUE_BYTES_MAX)
         self._outage = Outage(settings.retry_first_s, settings.retry_s_max)
         self._publisher = Publisher(self._make_producer, self.counters)
-        self._pipeline = Pipeline(store, self._publisher, codec.encode, self._outage, self.counters)
-        self._reminders = Reminders(store, self._publisher, self._pipeline, codec.encode, self.counters)
+        self._pipeline = Pipeline(store, self._publisher, codec.encode, self._outage, self.counters, gateway=gateway)
+        self._reminders = Reminders(
+            store, self._publisher, self._pipeline, codec.encode, self.counters, gateway=gateway
+        )
+        self._gateway = gateway or Nobody()
         self._assignment = Assignment(
             store=store,
             pipeline=self._pipeline,
@@ -107,7 +113,7 @@ class Worker:
             node=node,
             counters=self.counters,
             drain=self._drain,
-            forget=self._reminders.forget,
+            forget=self._forget,
         )
         self._consumer: Any = None
         self._stopping = Event()
@@ -125,6 +131,10 @@ class Worker:
 
     def _make_producer(self, error: Callable[[Any], None]) -> Producer:
         return Producer({**producer_config(self._kafka), "error_cb": error, "logger": KAFKA_LOG})
+
+    def _forget(self, partition: int) -> None:
+        self._reminders.forget(partition)
+        self._gateway.drop(partition)
 
     def stop(self) -> None:
         """Have `run` finish what has been read, and return."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from consumers.errors import EXIT_CODES
 
 if TYPE_CHECKING:
+    from consumers.claims.settings import WebhookSettings
     from consumers.cli.ports import ServerFactory
     from consumers.settings import WorkerSettings
 
@@ -46,6 +48,16 @@ def _consume(  # noqa: PLR0913 - one parameter an option
     metrics_port: Annotated[
         int | None, typer.Option(min=0, max=65_000, help="Prometheus port of the first worker; the others follow.")
     ] = None,
+    deliver: Annotated[
+        str | None,
+        typer.Option(
+            metavar="webhook:URL", help="Post deliveries there instead of into inboxes.  [default: webhook.url]"
+        ),
+    ] = None,
+    deliver_to: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="For these recipients (* and ? match).  [default: webhook.users]"),
+    ] = None,
     log: Annotated[LogForm, typer.Option(help="Form of the log lines on standard error.")] = LogForm.TEXT,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"] | None, typer.Option(help="[default: worker.log_level]")
@@ -65,10 +77,13 @@ def _consume(  # noqa: PLR0913 - one parameter an option
         settings = replace(settings, log_level=log_level)
     node = node_name(settings, slot) if slot is not None else "supervisor"
     configure(node=node, json_lines=log is LogForm.JSON, level=settings.log_level)
+    webhook = _webhook(factory, deliver, deliver_to)
     if slot is not None:
-        raise typer.Exit(_worker(factory, settings, slot))
+        raise typer.Exit(_worker(factory, settings, slot, webhook))
     options = [f"--protocol={settings.protocol}", f"--metrics-port={settings.metrics_port}"]
     options += [f"--log={log.value}", f"--log-level={settings.log_level}"]
+    options += [f"--deliver={deliver}"] if deliver else []
+    options += [f"--deliver-to={pattern}" for pattern in deliver_to or ()]
     raise typer.Exit(_supervise(factory, settings, workers, options))
 
 
@@ -82,11 +97,31 @@ def _settings(factory: "ServerFactory", protocol: Protocols | None, metrics_port
     )
 
 
-def _worker(factory: "ServerFactory", settings: "WorkerSettings", slot: int) -> int:
+def _webhook(factory: "ServerFactory", deliver: str | None, users: Sequence[str] | None) -> "WebhookSettings":
+    webhook = factory.webhook_settings()
+    if deliver is not None:
+        kind, _, url = deliver.partition(":")
+        if kind != "webhook":
+            raise typer.BadParameter(f"{deliver!r} is not webhook:URL", param_hint="--deliver")
+        try:
+            webhook = replace(webhook, url=url)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--deliver") from None
+    if webhook.url and find_spec("urllib3") is None:
+        raise typer.BadParameter("it needs the extra: pip install twotick[webhook]", param_hint="--deliver")
+    return replace(webhook, users=tuple(users)) if users else webhook
+
+
+def _worker(factory: "ServerFactory", settings: "WorkerSettings", slot: int, webhook: "WebhookSettings") -> int:
     from consumers.process import run_worker
 
     return run_worker(
-        kafka=factory.kafka(), open_store=factory.open_store, settings=settings, slot=slot, codec=factory.codec()
+        kafka=factory.kafka(),
+        open_store=factory.open_store,
+        settings=settings,
+        slot=slot,
+        codec=factory.codec(),
+        webhook=webhook,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from consumers.claims.settings import WebhookSettings
 from consumers.settings import WorkerSettings
 from consumers.stores.contract import Store
 from schemas.codec import Codec
@@ -19,6 +20,9 @@ class ServerFactory(Protocol):
 
     def worker_settings(self) -> WorkerSettings:
         """Return the workers' settings."""
+
+    def webhook_settings(self) -> WebhookSettings:
+        """Return where deliveries are posted, and to whom."""
 
     def kafka(self) -> Mapping[str, Setting]:
         """Return what every Kafka client is given: `bootstrap.servers` and what is passed through."""

@@ -19,6 +19,7 @@ from cassandra.cluster import Cluster, Session
 from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.query import BatchStatement, BatchType
 
+from consumers.claims.cassandra import CassandraClaimTable
 from consumers.errors import StoreRefusedError
 from consumers.hot.cassandra import CassandraConfigTable
 from consumers.locks.cassandra import CassandraLockTable
@@ -270,6 +271,7 @@ class CassandraStore:
                     CassandraLockTable(session, keyspace, check=check, now_ms=self._now_ms),
                     CassandraConfigTable(session, keyspace, check=check),
                     CassandraStatisticsTable(session, keyspace, check=check),
+                    CassandraClaimTable(session, keyspace, check=check),
                 )
         return self._shared
 

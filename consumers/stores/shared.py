@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from consumers.claims.contract import ClaimTable
 from consumers.hot.contract import ConfigTable
 from consumers.locks.contract import LockTable
 from consumers.statistics.contract import StatisticsTable
@@ -13,3 +14,4 @@ class Shared(NamedTuple):
     locks: LockTable
     config: ConfigTable
     statistics: StatisticsTable
+    claims: ClaimTable

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
+from consumers.claims.sqlite import SqliteClaimTable
 from consumers.errors import OwnerFencedError, StoreRefusedError
 from consumers.hot.sqlite import SqliteConfigTable
 from consumers.locks.sqlite import SqliteLockTable
@@ -231,7 +232,8 @@ class SqliteStore:
             self._shared = SharedConnection(self._path, self._busy_timeout_s)
         shared = self._shared
         locks = SqliteLockTable(shared, now_ms=self._now_ms)
-        return Shared(locks, SqliteConfigTable(shared), SqliteStatisticsTable(shared))
+        claims = SqliteClaimTable(shared, now_ms=self._now_ms)
+        return Shared(locks, SqliteConfigTable(shared), SqliteStatisticsTable(shared), claims)
 
     def messages(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, StoredMessage]:
         """Read messages whole."""

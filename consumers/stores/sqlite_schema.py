@@ -80,6 +80,15 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         PRIMARY KEY (log_partition, log_offset, appended_at)
     ) WITHOUT ROWID;
     """,
+    """
+    -- Deliveries to an outside gateway: marked before the call, settled after it.
+    CREATE TABLE delivery_claims (
+        conversation_id TEXT NOT NULL, message_id BLOB NOT NULL, recipient TEXT NOT NULL, version INTEGER NOT NULL,
+        fence INTEGER NOT NULL, state TEXT NOT NULL, attempts INTEGER NOT NULL, epoch INTEGER NOT NULL,
+        node TEXT NOT NULL, next_at INTEGER NOT NULL, detail TEXT NOT NULL, forget_at INTEGER NOT NULL,
+        PRIMARY KEY (conversation_id, message_id, recipient)
+    ) WITHOUT ROWID;
+    """,
 )
 
 

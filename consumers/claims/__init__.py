@@ -1,0 +1,4 @@
+"""Claims: work whose effect cannot be repeated, done by one at a time and remembered.
+
+`contract.py` says what a claim is, `claiming.py` is the procedure, `courier.py` runs it, `webhook.py` makes the calls.
+"""

@@ -1,0 +1,235 @@
+"""Runs claimed deliveries beside a worker's loop: threads that make the calls, a queue by due time, a lock a partition.
+
+What it forgets, because its queue is full or its process ends, is delivered again when the owner is next due to
+repeat it: a message is owed until its receipt is in the log.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from heapq import heappop, heappush
+from threading import Condition, Lock, Thread
+from time import monotonic, time_ns
+from typing import Final
+
+from consumers.claims.claiming import Holding, Step
+from consumers.claims.contract import ClaimKey
+from consumers.claims.settings import WebhookSettings
+from consumers.counters import Counters
+from consumers.errors import WorkerError
+from consumers.locks.contract import LockHandle, LockLostError, Locks
+from consumers.rows import Owner
+from schemas.lifecycle import Kind
+from schemas.records import Delivery, Event
+
+LOG = logging.getLogger(__name__)
+
+LATER_MS: Final = 1_000
+"""Until the next attempt where a server or a lock was not to be had."""
+_USERS_CACHED: Final = 100_000
+
+
+class Job:
+    """A delivery in the courier's hands."""
+
+    __slots__ = ("delivery", "due_ms", "owner", "partition", "running")
+
+    def __init__(self, partition: int, owner: Owner, delivery: Delivery) -> None:
+        self.partition = partition
+        self.owner = owner
+        self.delivery = delivery
+        self.due_ms = 0
+        self.running = False
+
+
+class PartitionLocks:
+    """The locks under which a worker delivers for its partitions; safe to use from any thread.
+
+    A lock is renewed before less than half of its time is left, which is enough for one call.
+    """
+
+    def __init__(self, locks: Locks, ttl_s: int) -> None:
+        self._locks = locks
+        self._ttl_s = ttl_s
+        self._mutex = Lock()
+        self._handles: dict[int, LockHandle] = {}
+
+    def token(self, partition: int) -> int:
+        """Return the fencing token of a partition's lock, held for long enough for a call.
+
+        Raises LockTakenError, LockLostError, StoreUnavailableError: all of them pass.
+        """
+        with self._mutex:
+            handle = self._handles.get(partition)
+            if handle is None:
+                handle = self._locks.acquire(f"deliver/{partition}", ttl_s=self._ttl_s)
+            elif handle.sure_until - monotonic() < self._ttl_s / 2:
+                del self._handles[partition]
+                handle = self._locks.renew(handle)
+            self._handles[partition] = handle
+            return handle.token
+
+    def release(self, partition: int) -> None:
+        """Let another worker have a partition's lock at once; where that fails it ends by itself."""
+        with self._mutex:
+            handle = self._handles.pop(partition, None)
+            if handle is not None:
+                with suppress(WorkerError):
+                    self._locks.release(handle)
+
+    def release_all(self) -> None:
+        """Let go of all."""
+        for partition in list(self._handles):
+            self.release(partition)
+
+
+class Courier:
+    """`Gateway` of a worker."""
+
+    def __init__(  # noqa: PLR0913 - the parts of a courier
+        self,
+        *,
+        step: Callable[[Delivery, Holding], Step],
+        locks: PartitionLocks,
+        write: Callable[[Event], bool],
+        settings: WebhookSettings,
+        counters: Counters,
+        now_ms: Callable[[], int] = lambda: time_ns() // 1_000_000,
+    ) -> None:
+        """Take the parts; `write` puts an event into the log and says whether it is there."""
+        self._step = step
+        self._locks = locks
+        self._write = write
+        self._settings = settings
+        self._counters = counters
+        self._now_ms = now_ms
+        self._changed = Condition()
+        self._jobs: dict[ClaimKey, Job] = {}
+        self._due: list[tuple[int, int, ClaimKey]] = []
+        self._numbers = 0
+        self._stopping = False
+        self._threads = [
+            Thread(target=self._run, name=f"courier-{number}", daemon=True)
+            for number in range(settings.calls_in_flight_max)
+        ]
+        self.takes = lru_cache(_USERS_CACHED)(self._takes)
+
+    def _takes(self, user: str) -> bool:
+        return any(fnmatchcase(user, pattern) for pattern in self._settings.users)
+
+    def start(self) -> None:
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Begin nothing more, wait for the calls under way, and let go of the locks. Twice is as good as once."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        deadline = monotonic() + timeout_s
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, deadline - monotonic()))
+        if not any(thread.is_alive() for thread in self._threads):
+            self._locks.release_all()
+
+    def submit(self, partition: int, owner: Owner, delivery: Delivery) -> None:
+        """Take a delivery, unless it is in hand already or too many are."""
+        key = ClaimKey.of(delivery)
+        with self._changed:
+            job = self._jobs.get(key)
+            if job is not None:
+                job.owner = owner
+            elif len(self._jobs) >= self._settings.waiting_max:
+                self._counters.gateway_put_off += 1
+            else:
+                job = self._jobs[key] = Job(partition, owner, delivery)
+                self._put(key, job, 0)
+
+    def drop(self, partition: int) -> None:
+        """Let go of a partition; a call under way is finished."""
+        with self._changed:
+            held = [(key, job) for key, job in self._jobs.items() if job.partition == partition]
+            for key, _ in held:
+                del self._jobs[key]
+        if not any(job.running for _, job in held):
+            self._locks.release(partition)
+
+    def _put(self, key: ClaimKey, job: Job, due_ms: int) -> None:
+        job.due_ms = due_ms
+        self._numbers += 1
+        heappush(self._due, (due_ms, self._numbers, key))
+        self._changed.notify()
+
+    def _run(self) -> None:
+        while (taken := self._take()) is not None:
+            key, job = taken
+            try:
+                again_at = self._go_on(job)
+            except WorkerError as error:
+                level = logging.WARNING if error.retriable else logging.ERROR
+                LOG.log(level, "a delivery is put off", extra={"error": error.message, "hint": error.hint})
+                again_at = self._now_ms() + LATER_MS
+            except Exception:
+                LOG.exception("a delivery failed: an error that nothing here foresees")
+                again_at = 0
+            self._put_back(key, job, again_at)
+
+    def _take(self) -> tuple[ClaimKey, Job] | None:
+        """Wait for the next job that is due; None at the end."""
+        with self._changed:
+            while not self._stopping:
+                while self._due and self._is_old(*self._due[0]):
+                    heappop(self._due)
+                if not self._due:
+                    self._changed.wait()
+                    continue
+                due_ms, _, key = self._due[0]
+                left_ms = due_ms - self._now_ms()
+                if left_ms > 0:
+                    self._changed.wait(left_ms / 1000)
+                    continue
+                heappop(self._due)
+                job = self._jobs[key]
+                job.running = True
+                return key, job
+            return None
+
+    def _is_old(self, due_ms: int, _number: int, key: ClaimKey) -> bool:
+        job = self._jobs.get(key)
+        return job is None or job.running or job.due_ms != due_ms
+
+    def _go_on(self, job: Job) -> int:
+        """Take one step of a delivery; return when to take the next, 0 for never. Raises WorkerError."""
+        try:
+            token = self._locks.token(job.partition)
+        except LockLostError:
+            self._count("claims_lost")
+            return self._now_ms() + LATER_MS
+        step = self._step(job.delivery, Holding(job.owner, token))
+        if step.called:
+            self._count("gateway_calls")
+        if step.lost:
+            self._count("claims_lost")
+        if step.event is None:
+            return step.again_at
+        if not self._write(step.event):
+            return self._now_ms() + LATER_MS
+        self._count("gateway_delivered" if step.event.kind == Kind.DELIVERED else "gateway_given_up")
+        return 0
+
+    def _count(self, name: str) -> None:
+        with self._changed:
+            setattr(self._counters, name, getattr(self._counters, name) + 1)
+
+    def _put_back(self, key: ClaimKey, job: Job, again_at: int) -> None:
+        with self._changed:
+            job.running = False
+            if self._jobs.get(key) is job:
+                if again_at:
+                    self._put(key, job, again_at)
+                else:
+                    del self._jobs[key]

@@ -1,0 +1,39 @@
+"""What a deployment can set about deliveries to an outside gateway."""
+
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    """Deliveries by HTTP POST: to whom, how long a call may take, and how often it is made again."""
+
+    url: str = ""
+    """Where deliveries are posted (http or https); empty: nowhere, they go to the recipients' inboxes."""
+    users: tuple[str, ...] = ("*",)
+    """For which recipients: patterns with * and ?; the others have inboxes."""
+    authorization: str = field(default="", repr=False)
+    """Value of the Authorization header; better `authorization_file`, the file that holds it."""
+    timeout_s: float = 10.0
+    """Longest time that one call may take from its start to the end of its answer."""
+    attempts_max: int = 8
+    """Calls made for one delivery; after the last one it is failed(undelivered)."""
+    first_wait_s: float = 1.0
+    """From the first call to the second; each further wait is twice as long, with a jitter of a half."""
+    wait_s_max: float = 60.0
+    """The longest of these waits; a gateway that asks for more by Retry-After gets it, up to an hour."""
+    claim_ttl_s: int = 30
+    """After this long without a sign of life a worker's claims are taken over: two to three times `timeout_s`."""
+    calls_in_flight_max: int = 8
+    """Calls of one worker that are made at a time."""
+    waiting_max: int = 10_000
+    """Deliveries that wait in a worker's memory; what is over is delivered when it is next due."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work. Raises ValueError."""
+        if self.url and (urlsplit(self.url).scheme not in {"http", "https"} or not urlsplit(self.url).hostname):
+            raise ValueError(f"url must be http://... or https://..., not {self.url}")
+        if min(self.attempts_max, self.calls_in_flight_max, self.waiting_max) < 1:
+            raise ValueError("attempts_max, calls_in_flight_max and waiting_max must be at least 1")
+        if self.timeout_s <= 0 or self.claim_ttl_s < 2 * self.timeout_s:
+            raise ValueError("claim_ttl_s must be at least twice timeout_s, and timeout_s more than 0")

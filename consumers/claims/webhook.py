@@ -1,0 +1,166 @@
+"""Deliveries by HTTP POST, each with the `Idempotency-Key` of draft-ietf-httpapi-idempotency-key-header-07.
+
+Every call has a connection of its own: an answer that a server sends twice, or late, must never be read as the answer
+to the next call, for it would tick a message that nobody got.
+"""
+
+import json
+import socket
+from base64 import b64encode
+from collections.abc import Callable
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from threading import Timer
+from time import time
+from typing import Any, Final
+from uuid import UUID
+
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager, Timeout
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError
+from urllib3.util import Url, parse_url
+
+from consumers.claims.contract import Answer, Verdict
+from consumers.claims.settings import WebhookSettings
+from schemas.identity import text_of
+from schemas.records import Delivery
+
+_AGAIN: Final = frozenset({401, 403, 404, 407, 408, 409, 421, 423, 424, 425, 429})
+"""Refusals that time or someone's hand may end: a gateway that is being set up, or has the first call under way."""
+
+
+class _Timed:
+    """Cuts a connection off when the call's whole time is over, however slowly its server speaks."""
+
+    total_s: float
+    sock: Any
+    _timer: Timer | None = None
+    _over = False
+
+    def _begin(self) -> None:
+        self._timer = Timer(self.total_s, self._cut)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _cut(self) -> None:
+        self._over = True
+        if self.sock is not None:
+            with suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
+
+    def _connected(self) -> None:
+        if self._over:
+            raise TimeoutError("the call's time was over before there was a connection")
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+class _Connection(_Timed, HTTPConnection):
+    def connect(self) -> None:
+        self._begin()
+        super().connect()
+        self._connected()
+
+    def close(self) -> None:
+        self._end()
+        super().close()
+
+
+class _SecureConnection(_Timed, HTTPSConnection):
+    def connect(self) -> None:
+        self._begin()
+        super().connect()
+        self._connected()
+
+    def close(self) -> None:
+        self._end()
+        super().close()
+
+
+def _pools(total_s: float) -> dict[str, type[HTTPConnectionPool]]:
+    plain = type("_TimedPlain", (_Connection,), {"total_s": total_s})
+    secure = type("_TimedSecure", (_SecureConnection,), {"total_s": total_s})
+    return {
+        "http": type("_Pool", (HTTPConnectionPool,), {"ConnectionCls": plain}),
+        "https": type("_SecurePool", (HTTPSConnectionPool,), {"ConnectionCls": secure}),
+    }
+
+
+class Webhook:
+    """`Handler` that posts."""
+
+    def __init__(self, settings: WebhookSettings, *, now_s: Callable[[], float] = time) -> None:
+        self._url: Url = parse_url(settings.url)
+        self._timeout_s = settings.timeout_s
+        self._authorization = settings.authorization
+        self._now_s = now_s
+        self._manager = PoolManager(
+            num_pools=1, maxsize=settings.calls_in_flight_max, block=False, timeout=Timeout(settings.timeout_s)
+        )
+        self._manager.pool_classes_by_scheme = _pools(settings.timeout_s)
+
+    def __call__(self, delivery: Delivery, key: UUID, attempt: int) -> Answer:
+        """Post a delivery; each attempt's body and key are the same."""
+        try:
+            response = self._manager.request(
+                "POST",
+                self._url.url,
+                body=body_of(delivery),
+                headers=self._headers(key, attempt),
+                retries=False,
+                redirect=False,
+                preload_content=False,
+            )
+        except (HTTPError, OSError, ValueError) as error:
+            return Answer(Verdict.AGAIN, f"no answer: {type(error).__name__}")
+        # The status is the answer; a text that may never end is not waited for.
+        response.close()
+        return self._answer(response.status, response.headers.get("Retry-After"))
+
+    def _headers(self, key: UUID, attempt: int) -> dict[str, str]:
+        headers = {
+            "Content-Type": "application/json",
+            "Connection": "close",
+            "User-Agent": "twotick",
+            "Idempotency-Key": f'"{key}"',
+            "Twotick-Attempt": str(attempt),
+        }
+        return {**headers, "Authorization": self._authorization} if self._authorization else headers
+
+    def _answer(self, status: int, retry_after: str | None) -> Answer:
+        detail = f"status {status}"
+        if 200 <= status < 300:
+            return Answer(Verdict.DONE, detail)
+        if 400 <= status < 500 and status not in _AGAIN:
+            return Answer(Verdict.NEVER, detail)
+        return Answer(Verdict.AGAIN, detail, seconds_of(retry_after, self._now_s()))
+
+
+def seconds_of(retry_after: str | None, now_s: float) -> float | None:
+    """Return what a Retry-After field asks for (RFC 9110, section 10.2.3): seconds, or a date; None for neither."""
+    if retry_after is None:
+        return None
+    if retry_after.isascii() and retry_after.isdigit():
+        return float(retry_after[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - now_s)
+    except (ValueError, OverflowError):
+        return None
+
+
+def body_of(delivery: Delivery) -> bytes:
+    """Return the JSON that is posted: the same for every attempt, as the key demands."""
+    content: dict[str, object] = {
+        "message_id": text_of(delivery.message_id),
+        "conversation_id": delivery.conversation_id,
+        "sender": delivery.sender,
+        "recipient": delivery.user,
+        "recipients": delivery.recipients,
+        "sent_at": delivery.sent_at,
+        "deliver_by": delivery.deliver_by,
+        "content_type": delivery.content_type or "text/plain",
+        "body": b64encode(delivery.body).decode(),
+    }
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
