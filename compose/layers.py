@@ -80,11 +80,12 @@ def from_environment(environ: Mapping[str, str]) -> list[Given]:
 
     In the section `kafka` an underscore stands for a dot: `TWOTICK_KAFKA__BOOTSTRAP_SERVERS`.
     """
-    return [
-        Given(_key_of(name), environ[name], name)
-        for name in sorted(environ)
-        if name.startswith(PREFIX) and not name.startswith(NOT_SETTINGS)
-    ]
+    return [Given(_key_of(name), environ[name], name) for name in settings_variables(environ)]
+
+
+def settings_variables(environ: Iterable[str]) -> list[str]:
+    """Return the names of the variables that set something, sorted."""
+    return [name for name in sorted(environ) if name.startswith(PREFIX) and not name.startswith(NOT_SETTINGS)]
 
 
 def _key_of(variable: str) -> str:

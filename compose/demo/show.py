@@ -1,5 +1,6 @@
 """Puts a demo together: its folder, its stage, its configuration; and takes it all down again."""
 
+import os
 import secrets
 import shutil
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, Literal
 
+from compose import layers
 from compose.demo.crew import Workers
 from compose.demo.dead_letters import count_dead_letters
 from compose.demo.plan import Plan, users
@@ -48,6 +50,9 @@ def play(wiring: Wiring, wish: Wish, screen: Screen) -> Report:
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="twotick-demo-"))
     stage = _stage(wiring, wish, folder, lambda line: screen.event(line, seconds=time.monotonic() - began))
+    # They would count for more than the demo's own file: its clients would send to the servers that they name.
+    for name in layers.settings_variables(os.environ):
+        del os.environ[name]
     try:
         config = prepared(stage, folder)
         outcome = _run(config, wish, folder, screen)
