@@ -209,7 +209,7 @@ class Reminders:
                 self._pipeline.fenced.append(held)
                 return
             self._store.drop_spilled(held.partition, bucket.number)
-            owner.spilled_to = bucket.number
+            owner.spilled_to = max(owner.spilled_to, bucket.number)
             del self._buckets[held.partition]
 
     def _redeliver_page(

@@ -18,13 +18,13 @@ class _Search:
     kinds: set[str]
     defences: Defences
     silenced: tuple[str, ...] = ()
-    runs: int = 0
+    runs_left: int = _RUNS_MAX
 
     def still_fails(self, plan: Plan, faults: Faults) -> bool:
         """Try a smaller run; keep it if it fails in the same way."""
-        if self.runs >= _RUNS_MAX:
+        if not self.runs_left:
             return False
-        self.runs += 1
+        self.runs_left -= 1
         result = run(self.best.seed, plan, faults, self.defences)
         if not result.kinds & self.kinds:
             return False
@@ -32,9 +32,9 @@ class _Search:
         return True
 
 
-def shrink(failing: Result, defences: Defences) -> tuple[Result, tuple[str, ...]]:
-    """Return the smallest failing run that was found, and the faults that it does without."""
-    search = _Search(failing, failing.kinds, defences)
+def shrink(failing: Result, defences: Defences, runs_max: int = _RUNS_MAX) -> tuple[Result, tuple[str, ...]]:
+    """Return the smallest failing run that was found in so many runs, and the faults that it does without."""
+    search = _Search(failing, failing.kinds, defences, runs_left=runs_max)
     for name in NAMES:
         if getattr(search.best.faults, name) and search.still_fails(
             search.best.plan, without(search.best.faults, (name,))

@@ -24,7 +24,7 @@ POLICY = Policy(delivery_timeout_s=90)
 SETTINGS = WorkerSettings(
     static_members=False,
     batch_records_max=4,
-    batches_in_flight_max=3,
+    records_in_flight_max=10,
     lease_check_s=3,
     stall_s=5,
     session_timeout_s=8,
