@@ -9,6 +9,8 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python)
 # Passed on: `make demo ARGS="--stack local"`, `make test ARGS="-k outbox"`.
 ARGS ?=
+# How long `make faults` goes on.
+MINUTES ?= 30
 # `make simulate SEEDS=20000 JOBS=2`.
 SEEDS ?= 2000
 JOBS ?= 2
@@ -18,7 +20,7 @@ LOCK_OPTIONS := --quiet --universal --python-version 3.11 --generate-hashes --no
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test simulate check format docs bench lock hooks clean
+.PHONY: help setup demo test faults simulate check format docs bench lock hooks clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -52,6 +54,9 @@ test: $(STAMP) ## run the tests; with Java and Maven there, also on real Kafka a
 
 simulate: $(STAMP) ## run SEEDS seeds of the simulation in JOBS processes; a failure prints how to repeat it
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --jobs $(JOBS) $(ARGS)
+
+faults: $(STAMP) ## kill and pause real workers, clients and servers for MINUTES=30, then count what was lost
+	$(BIN)/python -m tests.faults --minutes $(MINUTES) --report bench/faults-report.json $(ARGS)
 
 check: $(STAMP) ## lint, formatting, types, and who may import whom
 	$(BIN)/ruff check .

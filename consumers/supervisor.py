@@ -34,6 +34,8 @@ class RestartPolicy:
 
     first_s: float = 1.0
     s_max: float = 60.0
+    unreachable_s_max: float = 5.0
+    """Longest wait after a worker found no server at its start: once it is back, the others' work waits for this."""
     steady_s: float = 60.0
     """A worker that ran for so long begins with the first wait again."""
 
@@ -41,7 +43,8 @@ class RestartPolicy:
         """Return the wait after the `deaths`-th death in a row (from 1), None where it is not started again."""
         if code in NOT_RESTARTED:
             return None
-        return min(self.s_max, self.first_s * 2.0 ** min(deaths - 1, 30))
+        s_max = self.unreachable_s_max if code == ExitCode.UNREACHABLE else self.s_max
+        return min(s_max, self.first_s * 2.0 ** min(deaths - 1, 30))
 
 
 class Slot:

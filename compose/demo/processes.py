@@ -67,6 +67,11 @@ class Process:
         self.signal(signal.SIGTERM)
 
     @property
+    def pid(self) -> int | None:
+        """Its id while it is alive."""
+        return self._child.pid if self._child is not None and self._child.poll() is None else None
+
+    @property
     def code(self) -> int | None:
         """How it ended, None while it runs or before it was started."""
         return None if self._child is None else self._child.poll()

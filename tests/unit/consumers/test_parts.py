@@ -197,6 +197,13 @@ def test_a_worker_that_would_end_the_same_way_is_not_restarted() -> None:
     assert [policy.wait_s(-9, deaths) for deaths in (1, 2, 3, 4, 50)] == [1, 2, 4, 8, 8]
 
 
+def test_a_worker_that_found_no_server_tries_again_soon() -> None:
+    policy = RestartPolicy(first_s=1, s_max=60, unreachable_s_max=5)
+    waits = [policy.wait_s(ExitCode.UNREACHABLE, deaths) for deaths in range(1, 6)]
+    assert waits == [1, 2, 4, 5, 5]
+    assert policy.wait_s(ExitCode.FAILED, 5) == 16
+
+
 def test_every_exit_code_is_explained() -> None:
     assert set(EXIT_CODES) == set(ExitCode)
     assert exit_code_of(StuckError("x")) == ExitCode.STUCK
