@@ -44,8 +44,8 @@ class PartitionOwner:
         "spilled_to",
     )
 
-    def __init__(self, settings: OwnerSettings, takeover: Takeover) -> None:
-        self.pending = PendingDeliveries()
+    def __init__(self, settings: OwnerSettings, takeover: Takeover, pending: PendingDeliveries | None = None) -> None:
+        self.pending = pending if pending is not None else PendingDeliveries()
         self.position = takeover.position
         """The next offset that it has not been given."""
         self.spilled_to = takeover.spilled_to

@@ -5,13 +5,15 @@ the low-water mark to be rebuilt from the log's tail on a takeover, and so is wh
 """
 
 from collections import deque
-from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from consumers.stores.contract import MessageKey
 
 _SLACK = 1_024
+_LOOKS = 5
+"""Messages looked at in one go for each that is taken."""
+_PUT_OFF_MS = 1_000
 
 
 class Waiting(NamedTuple):
@@ -61,16 +63,30 @@ class PendingDeliveries:
             self.entries[key] = waiting._replace(due_ms=due_ms, attempt=attempt)
             heappush(self._due, (due_ms, waiting.offset, key))
 
-    def due(self, now_ms: int, limit: int) -> Iterator[tuple[MessageKey, Waiting]]:
-        """Take up to `limit` messages that are due; each stays noted, its next time is for the caller to give."""
+    def due(self, now_ms: int, limit: int) -> list[tuple[MessageKey, Waiting]]:
+        """Take up to `limit` messages that are due; each stays noted, its next time is for the caller to give.
+
+        Not more than a quarter of them are of one conversation while others are due: what it has more of is put off a
+        little, so a recipient who is away from a busy conversation holds up nobody else.
+        """
         self._compact()
         heap, entries = self._due, self.entries
-        while heap and limit and heap[0][0] <= now_ms:
+        taken: list[tuple[MessageKey, Waiting]] = []
+        over: list[tuple[MessageKey, Waiting]] = []
+        of_conversation: dict[str, int] = {}
+        looks, each = _LOOKS * limit, max(1, limit // 4)
+        while heap and looks and len(taken) < limit and heap[0][0] <= now_ms:
             due_ms, offset, key = heappop(heap)
             waiting = entries.get(key)
-            if waiting is not None and waiting.due_ms == due_ms and waiting.offset == offset:
-                limit -= 1
-                yield key, waiting
+            if waiting is None or waiting.due_ms != due_ms or waiting.offset != offset:
+                continue
+            looks -= 1
+            count = of_conversation[key[0]] = of_conversation.get(key[0], 0) + 1
+            (taken if count <= each else over).append((key, waiting))
+        room = limit - len(taken)
+        for key, waiting in over[room:]:
+            self.again(key, now_ms + _PUT_OFF_MS, waiting.attempt)
+        return taken + over[:room]
 
     def _compact(self) -> None:
         """Drop what has settled once it is more than what waits, so that memory follows the latter."""
@@ -120,3 +136,12 @@ class PendingDeliveries:
     def spilled(self, spill: Spill) -> None:
         """Note that a spill is durable: it holds the low-water mark no longer."""
         self._spills = [other for other in self._spills if other is not spill]
+
+
+class NothingPending(PendingDeliveries):
+    """For who folds without delivering anything: nothing ever waits."""
+
+    __slots__ = ()
+
+    def add(self, key: MessageKey, offset: int, since_ms: int, due_ms: int) -> None:
+        """Forget it."""

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from consumers.cli import consume, history, locks, migrate, owners, stats
+from consumers.cli import consume, history, locks, migrate, owners, replay, stats
 
 if TYPE_CHECKING:
     import typer
@@ -16,3 +16,4 @@ def register(app: "typer.Typer") -> None:
     stats.register(app)
     locks.register(app)
     migrate.register(app)
+    replay.register(app)

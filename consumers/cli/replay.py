@@ -1,0 +1,264 @@
+"""`twotick replay`: the log folded again, beside the workers."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+
+import typer
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from typing import TextIO
+
+    from consumers.intake import Intake
+    from consumers.replay.comparing import Checked, Difference
+    from consumers.replay.log import Log
+    from consumers.replay.run import Control, Outcome
+    from consumers.replay.spans import Wish
+    from consumers.settings import WorkerSettings
+    from consumers.stores.contract import Store
+    from schemas.codec import Codec
+    from schemas.topics import Setting
+
+_COLUMNS = ("kind", "conversation_id", "message_id", "detail", "mended")
+_FAILED, _PARTLY_DONE, _INTERRUPTED = 1, 4, 130
+
+
+class ReplayFactory(Protocol):
+    """The deployment as this command sees it: `context.obj`."""
+
+    def worker_settings(self) -> "WorkerSettings":
+        """Return the workers' settings: the fold's limits and the group."""
+
+    def kafka(self) -> "Mapping[str, Setting]":
+        """Return what every Kafka client is given."""
+
+    def codec(self) -> "Codec":
+        """Return the codec."""
+
+    def open_store(self) -> "Store":
+        """Open the live store."""
+
+    def open_keyspace(self, keyspace: str) -> "Store":
+        """Open another keyspace of the same Cassandra, making it where it is not there."""
+
+    def show(self, rows: Iterable[Mapping[str, object]], columns: Sequence[str], form: str | None) -> None:
+        """Print rows as `--output` says."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add `replay`."""
+    app.command("replay")(_replay)
+
+
+def _replay(  # noqa: PLR0913 - one parameter an option
+    context: typer.Context,
+    *,
+    from_offset: Annotated[int | None, typer.Option(min=0, help="First offset, in every partition.")] = None,
+    from_datetime: Annotated[str | None, typer.Option(help="First append time: ISO 8601 with a zone.")] = None,
+    since: Annotated[str | None, typer.Option(help="From so long ago on: 90s, 15m, 2h, 3d.")] = None,
+    to_offset: Annotated[int | None, typer.Option(min=0, help="First offset that is not read.")] = None,
+    to_datetime: Annotated[str | None, typer.Option(help="First append time that is not read.")] = None,
+    partition: Annotated[list[int] | None, typer.Option(help="Only this partition; may be repeated.")] = None,
+    conversation: Annotated[list[str] | None, typer.Option(help="Only this conversation; may be repeated.")] = None,
+    into_sqlite: Annotated[Path | None, typer.Option(metavar="FILE", help="Rebuild into a new SQLite file.")] = None,
+    into_keyspace: Annotated[str | None, typer.Option(metavar="NAME", help="Rebuild into a new keyspace.")] = None,
+    to_jsonl: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the records as JSON lines; `-` is standard output.")
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Mend what differs in the live store.")] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare/--no-compare", help="Whether to compare a rebuild with the live store.")
+    ] = True,
+    rate: Annotated[float, typer.Option(min=0, help="Events a second at most; 0: as fast as it goes.")] = 0,
+    state: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep here how far it got, and go on from there if it is there.")
+    ] = None,
+    output: Annotated[
+        Literal["table", "json", "jsonl"] | None, typer.Option(help="[default: a table on a terminal, else jsonl]")
+    ] = None,
+) -> None:
+    """Fold the log again beside the live workers: nothing is answered, delivered or committed.
+
+    Without another target it must find the live store as the log makes it: it says how many rows it checked, lists
+    those that differ and, with `--execute`, writes them as the log makes them. With a new SQLite file or keyspace it
+    rebuilds all rows there, and compares. The first Ctrl-C stops it in good order (130); with `--state` the same
+    command goes on where it was. Exits with 1 where rows differ, with 4 where some could not be mended.
+    """
+    from consumers.cli.times import ago_ms, instant_ms
+    from consumers.replay.spans import Wish
+
+    if since is not None and from_datetime is not None:
+        raise typer.BadParameter("the start is given twice", param_hint="--since")
+    if sum(target is not None for target in (into_sqlite, into_keyspace, to_jsonl)) > 1:
+        raise typer.BadParameter("there is more than one target", param_hint="--into-sqlite")
+    wish = Wish(
+        from_offset=from_offset,
+        from_ms=instant_ms(from_datetime, "--from-datetime") if since is None else ago_ms(since, "--since"),
+        to_offset=to_offset,
+        to_ms=instant_ms(to_datetime, "--to-datetime"),
+        partitions=frozenset(partition or ()),
+        conversations=frozenset(conversation or ()),
+    )
+    job = _Job(context.obj, wish, rate, state, output)
+    if to_jsonl is not None:
+        job.to_jsonl(to_jsonl)
+    else:
+        job.rebuild(into_sqlite, into_keyspace, compares=compare, mends=execute)
+
+
+class _Job:
+    """One replay as it was asked for."""
+
+    def __init__(self, factory: ReplayFactory, wish: "Wish", rate: float, state: Path | None, form: str | None) -> None:
+        self._factory = factory
+        self._wish = wish
+        self._rate = rate
+        self._state = state
+        self._form = form
+
+    def to_jsonl(self, path: Path) -> None:
+        from consumers.replay.run import Source, plan, to_jsonl
+
+        with self._reading("reading") as (log, control):
+            begun, _ = plan(log, self._wish, f"{path} {self._wish}", self._state)
+            source = Source(log, begun, self._wish, self._intake(), control)
+            with _opened(path, goes_on=bool(begun.positions)) as out:
+                outcome = to_jsonl(source, out)
+        _say(f"{outcome.done:,} records in {outcome.seconds:.1f} s{_rate(outcome)}")
+        _end_if_interrupted(outcome, self._state)
+
+    def rebuild(self, file: Path | None, keyspace: str | None, *, compares: bool, mends: bool) -> None:
+        from consumers.replay.run import Source, plan, rebuild, topic_of
+
+        live = self._factory.open_store()
+        try:
+            with self._reading("folding") as (log, control), self._target(file, keyspace) as target:
+                what = f"{keyspace or file or 'live'} {self._wish}"
+                begun, partitions = plan(log, self._wish, what, self._state)
+                topic = topic_of(live, partitions)
+                source = Source(log, begun, self._wish, self._intake(), control)
+                settings = self._factory.worker_settings()
+                outcome = rebuild(source, target=target, live=live, topic=topic, settings=settings)
+                tally = outcome.tally
+                _say(
+                    f"folded {tally.events:,} of {outcome.done:,} records in {outcome.seconds:.1f} s{_rate(outcome)}; "
+                    f"{tally.rows:,} row writes, {tally.refused:,} records refused as they were"
+                )
+                if tally.seeded:
+                    _say(f"{tally.seeded:,} messages were not from the start: taken as the live store had them before")
+                _end_if_interrupted(outcome, self._state)
+                if (file or keyspace) and topic.topic_id:
+                    target.record_topic(topic, None)
+                if compares or not (file or keyspace):
+                    self._compare(target, live, outcome, partitions, topic.generation, mends=mends)
+        finally:
+            live.close()
+
+    def _compare(  # noqa: PLR0913 - the two stores and what they hold
+        self, target: "Store", live: "Store", outcome: "Outcome", partitions: int, generation: int, *, mends: bool
+    ) -> None:
+        from consumers.replay.comparing import Comparison
+        from consumers.replay.log import committed
+        from consumers.replay.run import compare, reaches
+        from schemas.topics import EVENTS
+
+        group = self._factory.worker_settings().group
+        done = committed(self._factory.kafka(), EVENTS, group, [span.partition for span in outcome.spans])
+        comparison = Comparison(target, live, reaches(outcome, generation, done), partitions)
+        found = list(compare(comparison, outcome, self._wish, mend=mends))
+        self._factory.show(map(_row, found), _COLUMNS, self._form)
+        _say(_summary(comparison.checked, found, mended=mends))
+        if not outcome.is_whole:
+            _say("conversations and rows that nobody sent are compared only by a replay from the first record")
+        left = sum(not each.mended for each in found)
+        if left:
+            raise typer.Exit(_PARTLY_DONE if mends and left < len(found) else _FAILED)
+
+    @contextmanager
+    def _reading(self, what: str) -> "Iterator[tuple[Log, Control]]":
+        from consumers.cli.bar import interruptible, progress_bar
+        from consumers.replay.log import Log
+        from consumers.replay.run import Control
+        from schemas.topics import EVENTS
+
+        with (
+            Log(self._factory.kafka(), EVENTS) as log,
+            interruptible() as stopping,
+            progress_bar(what) as report,
+        ):
+            yield log, Control(rate=self._rate, state=self._state, report=report, stopping=stopping)
+
+    @contextmanager
+    def _target(self, file: Path | None, keyspace: str | None) -> "Iterator[Store]":
+        """Give the store to rebuild into; where nobody named one, a file beside the state's or one that goes away."""
+        from tempfile import TemporaryDirectory
+
+        from consumers.stores.sqlite import SqliteStore
+
+        open_target: Callable[[], Store]
+        with TemporaryDirectory(prefix="twotick-replay-") as folder:
+            if keyspace is not None:
+                open_target = lambda: self._factory.open_keyspace(keyspace)  # noqa: E731
+            else:
+                beside = self._state.with_name(f"{self._state.name}.rows.sqlite") if self._state else None
+                path = file or beside or Path(folder) / "rows.sqlite"
+                open_target = lambda: SqliteStore.open(path)  # noqa: E731
+            target = open_target()
+            try:
+                yield target
+            finally:
+                target.close()
+
+    def _intake(self) -> "Intake":
+        from consumers.intake import Intake
+        from schemas.topics import VALUE_BYTES_MAX
+
+        return Intake(self._factory.codec().decode, VALUE_BYTES_MAX)
+
+
+def _opened(path: Path, *, goes_on: bool) -> "AbstractContextManager[TextIO]":
+    if str(path) == "-":
+        return nullcontext(sys.stdout)
+    return path.open("a" if goes_on else "x", encoding="utf-8")
+
+
+def _end_if_interrupted(outcome: "Outcome", state: Path | None) -> None:
+    if not outcome.complete:
+        _say("interrupted; the same command goes on" if state else "interrupted; --state FILE would let it go on")
+        raise typer.Exit(_INTERRUPTED)
+
+
+def _row(difference: "Difference") -> Mapping[str, object]:
+    from schemas.identity import text_of
+
+    kind, conversation_id, message_id, detail, mended = difference
+    return {
+        "kind": kind.value,
+        "conversation_id": conversation_id,
+        "message_id": text_of(message_id) if message_id else "",
+        "detail": detail,
+        "mended": mended,
+    }
+
+
+def _summary(checked: "Checked", found: "Sequence[Difference]", *, mended: bool) -> str:
+    counts = checked.messages + checked.conversations
+    beside = "".join(f", {counts[kind]:,} {kind}" for kind in ("ahead", "behind") if counts[kind])
+    left = sum(not each.mended for each in found)
+    told = f"checked {checked.rows:,} rows: {len(found):,} differ{beside}; {len(found) - left:,} changed"
+    if left and not mended:
+        return f"{told} (--execute writes them as the log makes them)"
+    if left:
+        return f"{told}, {left:,} could not be mended: someone else has written them under a later time"
+    return told
+
+
+def _rate(outcome: "Outcome") -> str:
+    return f" ({outcome.done / outcome.seconds:,.0f}/s)" if outcome.seconds > 0 else ""
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line + "\n")

@@ -1,0 +1,39 @@
+"""Times as options take them: `--since 2h`, `--from-datetime 2026-01-31T12:00:00Z`."""
+
+import re
+from datetime import UTC, datetime
+from time import time_ns
+from typing import Final
+
+import typer
+
+_UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
+_AGO = re.compile(r"(?P<number>[0-9]+)(?P<unit>[smhd])")
+
+
+def instant_ms(text: str | None, option: str) -> int | None:
+    """Return the ms since 1970 of an ISO 8601 time; raise BadParameter where it is none, or tells no zone."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no time such as 2026-01-31T12:00:00Z", param_hint=option) from None
+    if found.tzinfo is None:
+        raise typer.BadParameter(f"{text!r} tells no zone: add Z for UTC, or +02:00", param_hint=option)
+    return round(found.timestamp() * 1000)
+
+
+def ago_ms(text: str | None, option: str) -> int | None:
+    """Return the ms since 1970 of a time so long ago: 90s, 15m, 2h, 3d; raise BadParameter where it is none."""
+    if text is None:
+        return None
+    found = _AGO.fullmatch(text)
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is no duration such as 90s, 15m, 2h or 3d", param_hint=option)
+    return time_ns() // 1_000_000 - int(found["number"]) * _UNITS_S[found["unit"]] * 1000
+
+
+def time_text(at_ms: int) -> str:
+    """Return a time in ms since 1970 as people read it, in UTC."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

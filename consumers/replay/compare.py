@@ -1,0 +1,134 @@
+"""Whether two folds of one log came to the same row. Exact, and pure.
+
+One of them may have folded further than the other, so up to the shorter one every transition must be the same, and
+what the longer one has beyond it must stand where the shorter one had not been yet. Owners and epochs are left out:
+they say who wrote a row, not what the log makes of it. A conversation's `sequences` may lag behind the log, and are
+left out too.
+"""
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from consumers.rows import ConversationRow, MessageRow, Transition
+from consumers.stores.contract import StoredMessage
+
+
+class Verdict(StrEnum):
+    """What a comparison found; a value that is not in `DIFFERENCES` is as it should be."""
+
+    SAME = "same"
+    AHEAD = "ahead"
+    """The store has folded further than the replay, and agrees as far as that went."""
+    BEHIND = "behind"
+    """The workers have not got there yet, and agree as far as they have."""
+    MISSING = "missing"
+    """The log makes the row, and the store does not hold it."""
+    DIFFERS = "differs"
+    INVENTED = "invented"
+    """The store holds a row that the log never made."""
+
+
+DIFFERENCES: Final = frozenset({Verdict.MISSING, Verdict.DIFFERS, Verdict.INVENTED})
+
+
+class Compared(NamedTuple):
+    """A verdict and, for people, what it rests on."""
+
+    verdict: Verdict
+    detail: str = ""
+
+
+class Reach(NamedTuple):
+    """How far each side has folded a row's partition: the first offsets that it has not seen."""
+
+    generation: int
+    replayed: int
+    committed: int
+    """What the workers have committed: all below it is in the store."""
+
+
+_SAME: Final = Compared(Verdict.SAME)
+_MADE_ONCE: Final = (
+    "conversation_id",
+    "message_id",
+    "sender",
+    "recipients",
+    "digest",
+    "install",
+    "seq",
+    "partition",
+    "sent_at",
+    "deliver_by",
+)
+
+
+def compare_message(ours: StoredMessage, theirs: StoredMessage | None, reach: Reach) -> Compared:
+    """Return how the store's row stands to the replay's."""
+    steps = [step for step, _ in ours.transitions]
+    if theirs is None:
+        if steps and steps[0].offset >= reach.committed:
+            return Compared(Verdict.BEHIND)
+        return Compared(Verdict.MISSING, f"the log makes it {ours.row.state}")
+    if detail := _made_otherwise(ours, theirs):
+        return Compared(Verdict.DIFFERS, detail)
+    others = [step for step, _ in theirs.transitions]
+    if detail := _other_steps(steps, others, reach):
+        return Compared(Verdict.DIFFERS, detail)
+    if len(steps) == len(others):
+        detail = _changed(ours.row, theirs.row, MessageRow._fields)
+        return Compared(Verdict.DIFFERS, detail) if detail else _SAME
+    return Compared(Verdict.AHEAD if len(others) > len(steps) else Verdict.BEHIND)
+
+
+def _other_steps(ours: list[Transition], theirs: list[Transition], reach: Reach) -> str:
+    """Say which transition is another one, is missing or is too many; empty where none is."""
+    common = min(len(ours), len(theirs))
+    for one, other in zip(ours[:common], theirs[:common], strict=True):
+        if one != other:
+            return f"transition {other}, the log makes it {one}"
+    if any(step.offset < reach.replayed for step in theirs[common:]):
+        return f"transition {theirs[common]}, which the log does not make"
+    if any(step.offset < reach.committed for step in ours[common:]):
+        return f"transition {ours[common]} is missing"
+    return ""
+
+
+def _made_otherwise(ours: StoredMessage, theirs: StoredMessage) -> str:
+    """Say in what that is written once two rows differ; empty where in nothing."""
+    if ours.content != theirs.content:
+        return f"content {theirs.content}, the log makes it {ours.content}"
+    if ours.expires_at != theirs.expires_at:
+        return f"expires_at {theirs.expires_at}, the log makes it {ours.expires_at}"
+    return _changed(ours.row, theirs.row, _MADE_ONCE)
+
+
+def _changed(ours: NamedTuple, theirs: NamedTuple, names: tuple[str, ...]) -> str:
+    changed = [name for name in names if getattr(ours, name) != getattr(theirs, name)]
+    return ", ".join(f"{name} {getattr(theirs, name)!r}, the log makes it {getattr(ours, name)!r}" for name in changed)
+
+
+_OF_CONVERSATION: Final = tuple(name for name in ConversationRow._fields if name != "sequences")
+
+
+def compare_conversation(ours: ConversationRow, theirs: ConversationRow | None, reach: Reach) -> Compared:
+    """Return how the store's conversation stands to the replay's."""
+    replayed, committed = (reach.generation, reach.replayed), (reach.generation, reach.committed)
+    if theirs is None:
+        if ours.applied >= committed:
+            return Compared(Verdict.BEHIND)
+        return Compared(Verdict.MISSING, "the log makes the conversation")
+    detail = _changed(ours, theirs, _OF_CONVERSATION)
+    if not detail:
+        return _SAME
+    if theirs.applied >= replayed and theirs.version > ours.version:
+        return Compared(Verdict.AHEAD)
+    if ours.applied >= committed and theirs.version < ours.version:
+        return Compared(Verdict.BEHIND)
+    return Compared(Verdict.DIFFERS, detail)
+
+
+def invented(theirs: StoredMessage, reach: Reach) -> Compared:
+    """Return what it means that the store holds a message that the replay has not made."""
+    if theirs.transitions and theirs.transitions[0][0].offset >= reach.replayed:
+        return Compared(Verdict.AHEAD)
+    return Compared(Verdict.INVENTED, f"the store has it as {theirs.row.state}")

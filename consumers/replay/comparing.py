@@ -1,0 +1,160 @@
+"""Compares what a replay has rebuilt with the live store, a page of rows at a time, and mends the live store."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
+
+from consumers.replay.compare import (
+    DIFFERENCES,
+    Compared,
+    Reach,
+    Verdict,
+    compare_conversation,
+    compare_message,
+    invented,
+)
+from consumers.replay.rebuild import REPLAYER
+from consumers.replay.writes import Writes
+from consumers.rows import ConversationRow, ConversationWrite, MessageWrite, Owner
+from consumers.stores.contract import MessageKey, Store, StoredMessage
+from schemas.partitioner import partition_of
+
+PAGE_ROWS: Final = 500
+T = TypeVar("T")
+
+
+class Difference(NamedTuple):
+    """One row that is not as the log makes it."""
+
+    kind: Verdict
+    conversation_id: str
+    message_id: bytes
+    """Empty for a conversation's own row."""
+    detail: str
+    mended: bool = False
+
+
+@dataclass(slots=True)
+class Checked:
+    """How many rows were compared, and what came of it."""
+
+    messages: Counter[str] = field(default_factory=Counter)
+    """By verdict."""
+    conversations: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def rows(self) -> int:
+        """Rows compared, of both kinds."""
+        return self.messages.total() + self.conversations.total()
+
+    @property
+    def differing(self) -> int:
+        """How many of them were not as the log makes them."""
+        return sum(self.messages[kind] + self.conversations[kind] for kind in DIFFERENCES)
+
+
+class Comparison:
+    """`reaches` are by partition: rows of other partitions were not replayed and are passed over."""
+
+    def __init__(self, rebuilt: Store, live: Store, reaches: dict[int, Reach], partitions: int) -> None:
+        self.checked = Checked()
+        self._rebuilt = rebuilt
+        self._live = live
+        self._reaches = reaches
+        self._partitions = partitions
+
+    def messages(self, *, mend: bool = False) -> Iterator[Difference]:
+        """Yield the messages that the live store does not hold as the log makes them; with `mend` write them."""
+        for page in pages(self._rebuilt.all_messages()):
+            found = self._live.messages([_key(each) for each in page])
+            differing = []
+            for ours in page:
+                theirs = found.get(_key(ours))
+                compared = compare_message(ours, theirs, self._reaches[ours.row.partition])
+                self.checked.messages[compared.verdict] += 1
+                if compared.verdict in DIFFERENCES:
+                    differing.append((ours, compared))
+            mended = self._mend(differing) if mend and differing else frozenset()
+            for ours, compared in differing:
+                yield Difference(compared.verdict, *_key(ours), compared.detail, _key(ours) in mended)
+
+    def _mend(self, differing: Sequence[tuple[StoredMessage, Compared]]) -> frozenset[MessageKey]:
+        """Write rows as the log makes them, under their own stamps; return those that are as they should be then."""
+        by_key = {_key(ours): ours for ours, _ in differing}
+        for ours in by_key.values():
+            steps = tuple(step for step, _ in ours.transitions)
+            body, content_type = ours.content
+            writes = Writes(self._live, self._owner(ours.row.partition))
+            writes.submit([MessageWrite(ours.row, steps, body, content_type, ours.expires_at)], [], _nothing)
+            writes.settle()
+        again = self._live.messages(list(by_key))
+        return frozenset(
+            key
+            for key, ours in by_key.items()
+            if compare_message(ours, again.get(key), self._reaches[ours.row.partition]).verdict not in DIFFERENCES
+        )
+
+    def _owner(self, partition: int) -> Owner:
+        """Return as whose a row is mended: at equal stamps the larger owner stays, and nobody's is larger than this."""
+        for lease in self._live.leases():
+            if lease.partition == partition:
+                return Owner(lease.epoch, lease.node)
+        return REPLAYER
+
+    def conversations(self, *, mend: bool = False) -> Iterator[Difference]:
+        """Yield the conversations that differ; only for a replay from the first record."""
+        for page in pages(self._rebuilt.all_conversations()):
+            found = self._live.read((), [row.conversation_id for row in page]).conversations
+            for ours in page:
+                compared = self._compare_conversation(ours, found.get(ours.conversation_id))
+                self.checked.conversations[compared.verdict] += 1
+                if compared.verdict in DIFFERENCES:
+                    mended = mend and self._mend_conversation(ours)
+                    yield Difference(compared.verdict, ours.conversation_id, b"", compared.detail, mended)
+
+    def _compare_conversation(self, ours: ConversationRow, theirs: ConversationRow | None) -> Compared:
+        return compare_conversation(ours, theirs, self._reaches[self._partition(ours.conversation_id)])
+
+    def _partition(self, conversation_id: str) -> int:
+        return partition_of(conversation_id.encode(), self._partitions)
+
+    def _mend_conversation(self, ours: ConversationRow) -> bool:
+        writes = Writes(self._live, self._owner(self._partition(ours.conversation_id)))
+        writes.submit([], [ConversationWrite(ours)], _nothing)
+        writes.settle()
+        again = self._live.read((), [ours.conversation_id]).conversations.get(ours.conversation_id)
+        return self._compare_conversation(ours, again).verdict not in DIFFERENCES
+
+    def invented(self, chosen: frozenset[str]) -> Iterator[Difference]:
+        """Yield messages of the live store that the log never made; only for a replay from the first record."""
+        for page in pages(self._live.all_messages()):
+            asked = [
+                each
+                for each in page
+                if each.row.partition in self._reaches and (not chosen or each.row.conversation_id in chosen)
+            ]
+            known = self._rebuilt.messages([_key(each) for each in asked])
+            for theirs in asked:
+                if _key(theirs) in known:
+                    continue
+                compared = invented(theirs, self._reaches[theirs.row.partition])
+                self.checked.messages[compared.verdict] += 1
+                if compared.verdict in DIFFERENCES:
+                    yield Difference(compared.verdict, *_key(theirs), compared.detail)
+
+
+def _key(stored: StoredMessage) -> MessageKey:
+    return (stored.row.conversation_id, stored.row.message_id)
+
+
+def _nothing() -> None:
+    """Be told of a write that somebody waits for anyway."""
+
+
+def pages(rows: Iterable[T]) -> Iterator[list[T]]:
+    """Yield rows some hundred at a time."""
+    rows = iter(rows)
+    while page := list(islice(rows, PAGE_ROWS)):
+        yield page

@@ -1,0 +1,125 @@
+"""Reads spans of the events topic: assigned by hand, so no group knows of it and nothing is ever committed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from time import monotonic
+from typing import Any, Final, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from consumers.errors import KafkaUnavailableError, LostRangeError
+from consumers.kafka_clients import LOG as KAFKA_LOG
+from consumers.kafka_errors import POSITION_GONE, translated, verdict
+from consumers.replay.spans import Extent, Span, Wish
+from schemas.topics import CONSUMER, Setting, client_config
+
+TIMEOUT_S: Final = 15.0
+SILENCE_S_MAX: Final = 60.0
+"""A broker that says nothing for so long, though there is more to read, is down."""
+_POLL_S: Final = 0.5
+_END: Final[int] = KafkaError._PARTITION_EOF  # noqa: SLF001 - the library's own codes have an underscore; it is public
+
+
+class Log:
+    """One topic, read by partition and offset. For one thread; a context that closes the client."""
+
+    def __init__(self, kafka: Mapping[str, Setting], topic: str) -> None:
+        config = client_config(kafka, CONSUMER)
+        config |= {"group.id": "twotick-replay", "enable.partition.eof": True}
+        config.setdefault("queued.max.messages.kbytes", 32_768)
+        self._consumer: Any = Consumer({**config, "logger": KAFKA_LOG})
+        self._topic = topic
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def extents(self, wish: Wish) -> list[Extent]:
+        """Return what the log has of each partition, and where the wish's times are in it. Raises WorkerError."""
+        try:
+            topic = self._consumer.list_topics(self._topic, timeout=TIMEOUT_S).topics.get(self._topic)
+            partitions = sorted(topic.partitions) if topic is not None and topic.error is None else []
+            from_times = self._at_time(partitions, wish.from_ms)
+            to_times = self._at_time(partitions, wish.to_ms)
+            return [
+                Extent(number, *self._ends(number), from_times.get(number), to_times.get(number))
+                for number in partitions
+            ]
+        except KafkaException as error:
+            raise translated(error, f"asking for {self._topic}") from error
+
+    def _ends(self, partition: int) -> tuple[int, int]:
+        ends = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=TIMEOUT_S)
+        if ends is None:
+            raise KafkaUnavailableError(f"no answer about {self._topic}", "Look whether the brokers run.")
+        return max(0, ends[0]), max(0, ends[1])
+
+    def _at_time(self, partitions: Sequence[int], at_ms: int | None) -> dict[int, int]:
+        """Return the first offset at or after a time, for the partitions that have one."""
+        if at_ms is None:
+            return {}
+        asked = [TopicPartition(self._topic, number, at_ms) for number in partitions]
+        found = self._consumer.offsets_for_times(asked, timeout=TIMEOUT_S)
+        return {each.partition: each.offset for each in found if each.offset >= 0}
+
+    def batches(self, spans: Sequence[Span], size: int) -> Iterator[dict[int, list[Any]]]:
+        """Yield Kafka messages by partition, up to `size` together, until every span is read.
+
+        An empty batch is yielded now and then while nothing comes. Raises LostRangeError where retention was faster,
+        and the errors of a broker that refuses or is down.
+        """
+        ends = {span.partition: span.end for span in spans if span.end > span.start}
+        self._consumer.assign(
+            [TopicPartition(self._topic, span.partition, span.start) for span in spans if span.partition in ends]
+        )
+        heard_at = monotonic()
+        while ends:
+            messages = self._consumer.consume(size, _POLL_S)
+            if messages:
+                heard_at = monotonic()
+            elif monotonic() - heard_at > SILENCE_S_MAX:
+                raise KafkaUnavailableError(f"nothing came for {SILENCE_S_MAX:.0f} s", "Look whether the brokers run.")
+            batch: dict[int, list[Any]] = {}
+            for message in messages:
+                self._sort_in(message, batch, ends)
+            yield batch
+        self._consumer.unassign()
+
+    def _sort_in(self, message: Any, batch: dict[int, list[Any]], ends: dict[int, int]) -> None:  # noqa: ANN401
+        """Put a message to its partition's; note the partition's end."""
+        partition = message.partition()
+        error = message.error()
+        if error is not None and error.code() != _END:
+            self._raise(error, partition)
+            return
+        end = ends.get(partition)
+        if end is None:
+            return
+        if error is None and message.offset() < end:
+            batch.setdefault(partition, []).append(message)
+        if error is not None or message.offset() >= end - 1:
+            del ends[partition]
+            self._consumer.pause([TopicPartition(self._topic, partition)])
+
+    def _raise(self, error: Any, partition: int) -> None:  # noqa: ANN401
+        """Raise what the client does not get over by itself."""
+        if error.code() == POSITION_GONE:
+            raise LostRangeError(
+                f"partition {partition}: the log no longer holds the position that was to be read next",
+                "Replay again; it begins with what is left.",
+            )
+        if (fatal := verdict(error, "")) is not None:
+            raise fatal
+
+
+def committed(kafka: Mapping[str, Setting], topic: str, group: str, partitions: Sequence[int]) -> dict[int, int]:
+    """Return the offsets that a group has committed, for the partitions in which it has. Raises WorkerError."""
+    consumer = Consumer({**client_config(kafka, CONSUMER), "group.id": group, "logger": KAFKA_LOG})
+    try:
+        found = consumer.committed([TopicPartition(topic, number) for number in partitions], timeout=TIMEOUT_S)
+    except KafkaException as error:
+        raise translated(error, f"asking for the offsets of {group}") from error
+    finally:
+        consumer.close()
+    return {each.partition: each.offset for each in found if each.offset >= 0}

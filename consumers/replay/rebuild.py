@@ -1,0 +1,145 @@
+"""Folds spans of the log into a store, with the owners that the workers have, and says nothing to anybody.
+
+Answers and deliveries of a batch are dropped, nothing is leased, nothing is committed. Rows are written as made by
+epoch 0, so at equal stamps a live worker's row stays.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import time_ns
+from typing import Any, Final
+
+from consumers.folding import OwnerSettings, Takeover
+from consumers.intake import Entry, Intake
+from consumers.owner import PartitionOwner
+from consumers.pending import NothingPending
+from consumers.replay.seed import as_of
+from consumers.replay.spans import Span
+from consumers.replay.writes import Writes
+from consumers.rows import MessageWrite, Owner
+from consumers.stores.contract import MessageKey, Rows, Store
+from consumers.work import Work
+
+REPLAYER: Final = Owner(0, "replay")
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a rebuild has seen."""
+
+    events: int = 0
+    """Folded."""
+    passed_over: int = 0
+    """Of other conversations than were asked for."""
+    refused: int = 0
+    """Records that are no events, or could not be applied."""
+    rows: int = 0
+    """Row writes."""
+    seeded: int = 0
+    """Messages that stood before the span: taken from the live store as they were then."""
+
+
+class Rebuild:
+    """Owners of all partitions that are replayed. For one thread."""
+
+    def __init__(  # noqa: PLR0913 - what a rebuild is made of
+        self,
+        *,
+        target: Store,
+        live: Store | None,
+        settings: OwnerSettings,
+        generation: int,
+        spans: Sequence[Span],
+        positions: Mapping[int, int],
+        intake: Intake,
+        conversations: frozenset[str],
+    ) -> None:
+        """Take the parts; `positions` are where an earlier run got to, `live` is asked for rows from before a span."""
+        self.tally = Tally()
+        self._target = target
+        self._live = live
+        self._generation = generation
+        self._intake = intake
+        self._conversations = conversations
+        self._writes = Writes(target, REPLAYER)
+        self._starts = {span.partition: span.start for span in spans}
+        self._seeds_from = {span.partition for span in spans if not (span.is_whole and generation == 1)}
+        self._owners = {
+            span.partition: self._owner(settings, span, positions.get(span.partition, span.start)) for span in spans
+        }
+
+    def _owner(self, settings: OwnerSettings, span: Span, position: int) -> PartitionOwner:
+        from_the_start = span.is_whole and self._generation == 1 and position == 0
+        takeover = Takeover(
+            span.partition, self._generation, REPLAYER, position, position, from_the_start, spilled_to=0
+        )
+        return PartitionOwner(settings, takeover, NothingPending())
+
+    def take(self, partition: int, messages: Sequence[Any]) -> None:
+        """Fold Kafka messages of one partition, in the order of their offsets. Raises WorkerError."""
+        admit = self._intake.admit
+        entries = [admit(each.offset(), each.timestamp()[1], each.key(), each.value()) for each in messages]
+        if self._conversations:
+            entries = self._chosen(entries)
+        if not entries:
+            return
+        owner = self._owners[partition]
+        needs = owner.needs(entries)
+        cold = self._read(partition, needs.messages, needs.conversations)
+        work = owner.fold(entries, cold, time_ns() // 1_000_000)
+        self.tally.events += len(entries)
+        self.tally.refused += len(work.refusals)
+        rows = work.message_writes(), work.conversation_writes()
+        self.tally.rows += len(rows[0]) + len(rows[1])
+        self._writes.submit(*rows, partial(self._finished, owner, work))
+
+    def _chosen(self, entries: Sequence[Entry]) -> list[Entry]:
+        chosen = [
+            each for each in entries if each.event is not None and each.event.conversation_id in self._conversations
+        ]
+        self.tally.passed_over += len(entries) - len(chosen)
+        return chosen
+
+    def _finished(self, owner: PartitionOwner, work: Work) -> None:
+        owner.durable(work)
+        owner.finished(work)
+
+    def _read(self, partition: int, messages: Sequence[MessageKey], conversations: Sequence[str]) -> Rows:
+        """Read what the batch rests on from what is rebuilt, else as it was before the span from the live store."""
+        if not messages and not conversations:
+            return Rows({}, {})
+        found = self._target.read(messages, conversations)
+        if self._live is None or partition not in self._seeds_from:
+            return found
+        rows = dict(found.messages)
+        rows |= self._seed(partition, [key for key in messages if key not in rows])
+        lacking = [name for name in conversations if name not in found.conversations]
+        others = self._live.read((), lacking).conversations if lacking else {}
+        return Rows(rows, {**others, **found.conversations})
+
+    def _seed(self, partition: int, keys: Sequence[MessageKey]) -> Mapping[MessageKey, Any]:
+        """Put messages from before the span into the target, as they were then."""
+        if self._live is None or not keys:
+            return {}
+        seeds: dict[MessageKey, MessageWrite] = {}
+        for key, stored in self._live.messages(keys).items():
+            write = as_of(stored, self._generation, self._starts[partition])
+            if write is not None:
+                seeds[key] = write
+        if seeds:
+            self._writes.submit(list(seeds.values()), [], lambda: None)
+            self.tally.seeded += len(seeds)
+        return {key: write.row for key, write in seeds.items()}
+
+    def settle(self) -> None:
+        """Wait until all that was folded is durable. Raises WorkerError."""
+        self._writes.settle()
+
+    def positions(self) -> dict[int, int]:
+        """Return, by partition, the offset below which everything is durable."""
+        return {number: owner.low_water for number, owner in self._owners.items()}
+
+    def on_progress(self) -> Callable[[], int]:
+        """Return what tells how many events are folded."""
+        return lambda: self.tally.events + self.tally.passed_over

@@ -1,0 +1,52 @@
+"""A row as it stood at an offset, worked out from the store's own account of it. Pure.
+
+A replay that begins in the middle of the log meets receipts of messages whose SEND stands before it. The store's row
+is ahead of these; what it was then follows from its transitions, so that the rest can be folded and compared.
+"""
+
+from consumers.fold import stamp_after
+from consumers.rows import MessageRow, MessageWrite, Transition
+from consumers.stores.contract import StoredMessage
+from schemas.lifecycle import RANK, State, lowest
+
+
+def as_of(stored: StoredMessage, generation: int, offset: int) -> MessageWrite | None:
+    """Return the write that makes a stored message as it was just before `offset`; None where it was not there yet."""
+    steps = [step for step, _ in stored.transitions]
+    if stored.row.applied[0] < generation:
+        return _write(stored, stored.row, steps)
+    before = [step for step in steps if step.offset < offset]
+    if not before:
+        return None
+    return _write(stored, _row(stored.row, before), before)
+
+
+def _write(stored: StoredMessage, row: MessageRow, steps: list[Transition]) -> MessageWrite:
+    body, content_type = stored.content
+    return MessageWrite(row, tuple(steps), body, content_type, stored.expires_at)
+
+
+def _row(row: MessageRow, steps: list[Transition]) -> MessageRow:
+    """Return a row after some of its steps."""
+    receipts = _first_receipts(row, steps[0])
+    state, stamp = steps[0].state, row.sent_at * 1000
+    for step in steps[1:]:
+        receipts = _moved(row, receipts, step)
+        state, stamp = lowest(receipts), stamp_after(step.at, stamp)
+    last = steps[-1]
+    return row._replace(
+        state=state, receipts=receipts, version=last.version, applied=(row.applied[0], last.offset), stamp=stamp
+    )
+
+
+def _first_receipts(row: MessageRow, first: Transition) -> tuple[str, ...]:
+    """Return each recipient's first state: who is blocked stays it."""
+    if first.state != State.SENT:
+        return row.receipts
+    return tuple(str(State.BLOCKED if own == State.BLOCKED else State.SENT) for own in row.receipts)
+
+
+def _moved(row: MessageRow, receipts: tuple[str, ...], step: Transition) -> tuple[str, ...]:
+    if not step.actor:
+        return tuple(step.state if RANK[own] < RANK[step.state] else own for own in receipts)
+    return tuple(step.state if user == step.actor else own for user, own in zip(row.recipients, receipts, strict=True))
