@@ -24,6 +24,7 @@ from bench.workload import events
 from consumers.folding import Takeover
 from consumers.intake import Entry, Intake
 from consumers.owner import PartitionOwner
+from consumers.process import quieten_collector
 from consumers.rows import ConversationWrite, MessageWrite, Owner
 from consumers.settings import WorkerSettings
 from consumers.stores.cassandra import CassandraStore
@@ -35,6 +36,8 @@ from schemas.codec import Codec
 from schemas.topics import CONSUMER, EVENTS, PARTITIONS_LOCAL, PRODUCER, VALUE_BYTES_MAX
 
 CONVERSATIONS = 5_000
+_COMMITTED_LOOK_S = 0.1
+_WRITES_IN_FLIGHT_MAX = 128
 _SETTINGS = WorkerSettings(group="bench", static_members=False, commit_interval_s=0.2)
 _ID_AGE_MS = 60_000
 """Ids are made a little before their records, as clients make them."""
@@ -80,7 +83,7 @@ def floor(bootstrap_servers: str, store: CassandraStore, count: int) -> None:
             poll = next(pending)
             ahead += poll.records
             for rows, conversations in poll.writes:
-                while in_flight >= _SETTINGS.batches_in_flight_max:
+                while in_flight >= _WRITES_IN_FLIGHT_MAX:
                     in_flight -= _finished(done)
                 store.write(owner, rows, conversations, done.put)
                 in_flight += 1
@@ -165,7 +168,7 @@ def worker(bootstrap_servers: str, store: CassandraStore, keyspace: str, count: 
             time.sleep(0.001)
         start, cpu_start = time.perf_counter(), cpu_seconds()
         while _committed(running) < count:
-            time.sleep(0.01)
+            time.sleep(_COMMITTED_LOOK_S)
         figures.append((count, time.perf_counter() - start, cpu_seconds() - cpu_start))
         running.stop()
 
@@ -188,7 +191,10 @@ def main(command: str, bootstrap_servers: str, *rest: str) -> None:
         fill(bootstrap_servers, int(rest[0]))
         return
     port, keyspace, count = rest
-    store = CassandraStore.open(CassandraSettings(port=int(port), keyspace=keyspace))
+    # Larger batches than Cassandra's default warning limits; the local stack's are set to allow them.
+    settings = CassandraSettings(port=int(port), keyspace=keyspace, batch_bytes_max=20 * 1024, batch_partitions_max=30)
+    store = CassandraStore.open(settings)
+    quieten_collector()
     try:
         if command == "floor":
             floor(bootstrap_servers, store, int(count))

@@ -70,7 +70,7 @@ class Pipeline:
         self.unwritten = 0
         """Writes that the store has not answered."""
         self.unfinished = 0
-        """Batches that are not finished."""
+        """Records that were folded and are not finished."""
 
     def done(self, settled: Settled) -> Done:
         """Return a store's callback that has `settled` called on the worker's thread."""
@@ -90,7 +90,7 @@ class Pipeline:
         """Send a batch of `held`'s owner on its way; it was folded from `entries`, which `messages` were in Kafka."""
         flight = Flight(held, owner, work, entries, partial(_letters, messages, owner.owner, now_ms))
         held.flights.append(flight)
-        self.unfinished += 1
+        self.unfinished += flight.records
         self._write(flight)
 
     def _write(self, flight: Flight) -> None:
@@ -197,7 +197,7 @@ class Pipeline:
         held, work = flight.held, flight.work
         if held.stage is not Stage.OWNED:
             return
-        self.unfinished -= 1
+        self.unfinished -= flight.records
         held.flights.remove(flight)
         flight.owner.finished(work)
         counters = self._counters
@@ -234,7 +234,7 @@ class Pipeline:
 
     def give_up(self, held: HeldPartition) -> None:
         """Forget a partition's batches; what the store or Kafka still says about them is ignored."""
-        self.unfinished -= len(held.flights)
+        self.unfinished -= sum(flight.records for flight in held.flights)
         self._conflicts.pop(held, None)
         held.give_up()
 

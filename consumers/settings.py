@@ -27,8 +27,8 @@ class WorkerSettings:
     """After this long without a poll a worker is expelled from the group."""
     batch_records_max: int = 1_000
     """Records taken from Kafka at a time."""
-    batches_in_flight_max: int = 16
-    """Batches that may be unfinished before no more is read."""
+    records_in_flight_max: int = 16_000
+    """Records that may be unfinished before no more is read."""
     commit_interval_s: float = 1.0
     """How often positions are committed."""
     lease_check_s: float = 10.0
@@ -90,8 +90,8 @@ class WorkerSettings:
         """Refuse what cannot work. Raises ValueError."""
         if not self.group:
             raise ValueError("group is empty")
-        if self.batch_records_max < 1 or self.batches_in_flight_max < 1:
-            raise ValueError("batch_records_max and batches_in_flight_max must be at least 1")
+        if self.batch_records_max < 1 or self.records_in_flight_max < 1:
+            raise ValueError("batch_records_max and records_in_flight_max must be at least 1")
         if self.tail_records < 2:
             raise ValueError("tail_records must be at least 2")
         if min(self.shared_poll_s, self.statistics_interval_s) <= 0:

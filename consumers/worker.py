@@ -208,7 +208,7 @@ class Worker:
             self._look_whether_store_is_back()
         if self._stash or self._outage.active or self._pipeline.folds_again:
             return False
-        if self._pipeline.unfinished >= self._settings.batches_in_flight_max:
+        if self._pipeline.unfinished >= self._settings.records_in_flight_max:
             return False
         if self._paused:
             self._resume()

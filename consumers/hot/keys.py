@@ -73,7 +73,7 @@ KEYS: Final[Mapping[str, HotKey]] = {
     for key in (
         HotKey("log_level", *_one_of(*LOG_LEVELS)),
         HotKey("batch_records_max", *_whole(1, 100_000)),
-        HotKey("batches_in_flight_max", *_whole(1, 1_000)),
+        HotKey("records_in_flight_max", *_whole(1, 1_000_000)),
         HotKey("schedule.first_wait_s", *_number(1, 86_400)),
         HotKey("schedule.wait_s_max", *_number(1, 7 * 86_400)),
         HotKey("conflicts_per_minute_max", *_number(0, 1_000_000)),

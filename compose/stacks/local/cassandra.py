@@ -100,6 +100,12 @@ def cassandra_yaml(
         "concurrent_reads": 8,
         "concurrent_writes": 128,
         "paxos_variant": "v2",
+        # Room for larger batches than the defaults (5 KiB, 10 partitions) before Cassandra warns about each of them.
+        "batch_size_warn_threshold": "32KiB",
+        "unlogged_batch_across_partitions_warn_threshold": 50,
+        "memtable": {
+            "configurations": {"trie": {"class_name": "TrieMemtable"}, "default": {"inherits": "trie"}},
+        },
     }
     if commitlog_sync == "periodic":
         settings["commitlog_sync_period"] = "10000ms"

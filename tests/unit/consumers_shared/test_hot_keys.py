@@ -39,7 +39,7 @@ def test_what_is_not_hot_or_out_of_bounds_is_refused_and_left_out(key: str, text
     assert refused.value.exit_code == 2
     assert refused.value.hint
     assert with_hot_values(OWN, {key: text}) == OWN
-    assert len(list(unusable({key: text, "worker.batches_in_flight_max": "3"}))) == 1
+    assert len(list(unusable({key: text, "worker.records_in_flight_max": "3"}))) == 1
 
 
 def test_a_typo_gets_a_guess() -> None:
