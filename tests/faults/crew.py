@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import RLock
 from typing import Any, Final
 
 from compose.demo.processes import Process
@@ -77,6 +78,8 @@ class Machine:
 
     def __init__(self, places: Places, node: str) -> None:
         self.node = node
+        self.lock = RLock()
+        """Held by whoever ends and starts its supervisor."""
         self.worker_name = f"{node}-0"
         self._places = places
         self._process = Process(node, consume_command(places, node), places.log(node), workers_environment(places))
@@ -99,6 +102,15 @@ class Machine:
         """Return its worker if one lives."""
         found = {one.node: one for one in workers(self._places.status)}.get(self.worker_name)
         return None if found is None or found.state in {"gone", "stopped"} else found
+
+    def children(self) -> list[int]:
+        """Return the ids of its supervisor's child processes: its worker, also one that has said nothing yet."""
+        pid = self._process.pid
+        try:
+            return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        except OSError:
+            found = self.worker()
+            return [] if found is None else [found.pid]
 
     def epochs(self) -> Mapping[int, int]:
         """Return the epoch of each partition that its worker says it owns."""
@@ -142,6 +154,8 @@ class Phone:
 
     def __init__(self, places: Places, user: str, users: tuple[str, ...], *, seed: int, rate: float) -> None:
         self.user = user
+        self.lock = RLock()
+        """Held by whoever ends and starts it."""
         command = [
             sys.executable, "-m", "tests.faults.client",
             "--config", str(places.config), "--control", str(places.control),

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
@@ -64,8 +66,6 @@ class Ground:
     kills: list[Kill] = field(default_factory=list)
     disturbed: list[tuple[float, float]] = field(default_factory=list)
     """When servers were away or workers were stopped in good order, s since 1970."""
-    held: set[str] = field(default_factory=set)
-    """Names of processes that are being dealt with: nobody else starts them."""
     complaints: list[str] = field(default_factory=list)
     """What did not behave as it must, beside what the checker finds."""
     boundaries: dict[int, int] = field(default_factory=dict)
@@ -125,15 +125,13 @@ def _kill_worker_on_order(moment: str) -> Callable[[Ground, Act], Told]:
 
 def _kill_supervisor(ground: Ground, act: Act) -> Told:
     machine = ground.machines[act.target]
-    ground.held.add(machine.node)
-    try:
+    with machine.lock:
+        orphans = machine.children()
         machine.supervisor.kill()
-        drained = until(lambda: machine.worker() is None, 45.0)
-        if not drained:
-            machine.signal_worker(signal.SIGKILL)
+        drained = until(lambda: not any(map(_lives, orphans)), 45.0)
+        for orphan in orphans:
+            _signal(orphan, signal.SIGKILL)
         machine.start()
-    finally:
-        ground.held.discard(machine.node)
     return machine.node, "its worker drained" if drained else "its worker had to be killed too"
 
 
@@ -161,36 +159,30 @@ def _shift_clock(ground: Ground, act: Act) -> Told:
 def _rolling_restart(ground: Ground, _act: Act) -> Told:
     codes = []
     for machine in ground.machines:
-        ground.held.add(machine.node)
-        try:
+        with machine.lock:
             codes.append(machine.stop())
             machine.start()
-        finally:
-            ground.held.discard(machine.node)
         until(lambda machine=machine: bool(machine.epochs()), 30.0)
     return "all", f"exit codes {codes}"
 
 
 def _double_member(ground: Ground, act: Act) -> Told:
     machine = ground.machines[act.target]
-    ground.held.add(machine.node)
     log = ground.places.log(f"double-{machine.node}")
     command = consume_command(ground.places, machine.node, "--slot", "0")
     double = Process("double", command, log, workers_environment(ground.places))
-    try:
+    with machine.lock:
         double.start()
         ended = until(lambda: not (double.running and machine.running), 60.0)
+        codes = {machine.supervisor.code, double.code}
         note = f"supervisor {machine.supervisor.code}, double {double.code}"
-        fenced = {ExitCode.FENCED, ExitCode.UNRELEASED}
-        if ended and not {machine.supervisor.code, double.code} & fenced:
-            ground.complain(f"two members named {machine.worker_name}: {note}")
         if not ended:
             ground.complain(f"two members named {machine.worker_name} go on beside each other")
-    finally:
+        elif not codes & {ExitCode.FENCED, ExitCode.UNRELEASED}:
+            ground.complain(f"two members named {machine.worker_name}: {note}")
         double.stopped()
         if not machine.running:
             machine.start()
-        ground.held.discard(machine.node)
     return machine.node, note
 
 
@@ -199,28 +191,22 @@ def _double_member(ground: Ground, act: Act) -> Told:
 
 def _kill_client(ground: Ground, act: Act) -> Told:
     phone = ground.phones[act.target]
-    ground.held.add(phone.user)
-    try:
+    with phone.lock:
         phone.process.kill()
         time.sleep(act.seconds / 8)
         phone.start()
-    finally:
-        ground.held.discard(phone.user)
     return phone.user, ""
 
 
 def _kill_client_after_send(ground: Ground, act: Act) -> Told:
     phone = ground.phones[act.target]
     order = ground.places.control / f"die-{phone.user}"
-    ground.held.add(phone.user)
-    try:
+    with phone.lock:
         order.touch()
         came = until(lambda: not phone.process.running, ORDER_WAIT_S, 0.05)
         order.unlink(missing_ok=True)
         if not phone.process.running:
             phone.start()
-    finally:
-        ground.held.discard(phone.user)
     return phone.user, "" if came else NO_MOMENT
 
 
@@ -311,22 +297,33 @@ def _add_partitions(ground: Ground, _act: Act) -> Told:
     1. Clients stop; workers work off what is in the log. 2. The topic grows. 3. A worker that is killed does not come
     back, and none of the others starts again: each says what to do. 4. The change is accepted, and all go on.
     """
-    ground.held.update(one.user for one in ground.phones)
-    ground.held.update(one.node for one in ground.machines)
+    with ExitStack() as locks:
+        for lock in (*(one.lock for one in ground.phones), *(one.lock for one in ground.machines)):
+            locks.enter_context(lock)
+        _stop_clients(ground)
+        ground.boundaries = ends(ground)
+        _grow(ground)
+        ground.machines[0].signal_worker(signal.SIGKILL)
+        for machine in ground.machines[1:]:
+            machine.stop()
+            machine.start()
+        codes = [_refusal(ground, machine) for machine in ground.machines]
+        _migrate(ground)
+        _go_on(ground)
+    return EVENTS, f"refused with codes {codes}, then accepted as generation 2"
+
+
+def _stop_clients(ground: Ground) -> None:
+    """Stop all clients, and wait until what they have written is worked off."""
     for phone in ground.phones:
         phone.process.ask_to_stop()
     for phone in ground.phones:
         phone.process.stopped()
     if not until(lambda: settled_log(ground), 120.0, 0.5):
         ground.complain("workers did not work off the log within 120 s after all clients had stopped")
-    ground.boundaries = ends(ground)
-    _grow(ground)
-    ground.machines[0].signal_worker(signal.SIGKILL)
-    for machine in ground.machines[1:]:
-        machine.stop()
-        machine.start()
-    codes = [_refusal(ground, machine) for machine in ground.machines]
-    _migrate(ground)
+
+
+def _go_on(ground: Ground) -> None:
     for machine in ground.machines:
         machine.start()
     total = PARTITIONS_LOCAL + PARTITIONS_ADDED
@@ -334,8 +331,6 @@ def _add_partitions(ground: Ground, _act: Act) -> Told:
         ground.complain(f"not all of {total} partitions are owned after the change was accepted")
     for phone in ground.phones:
         phone.start()
-    ground.held.clear()
-    return EVENTS, f"refused with codes {codes}, then accepted as generation 2"
 
 
 def _refusal(ground: Ground, machine: Machine) -> int | None:
@@ -386,6 +381,14 @@ def settled_log(ground: Ground) -> bool:
         if worker is not None:
             finished |= {each["partition"]: each["low_water"] for each in worker.status.get("details", [])}
     return all(finished.get(partition, -1) >= end for partition, end in ends(ground).items() if end)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        # A child that nobody has waited for any more is gone, though its id is still taken.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def _signal(pid: int, number: int) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from threading import Thread
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from compose.checking.checker import check
 from compose.checking.history import Findings
@@ -21,6 +21,9 @@ from tests.faults.evidence import Evidence, gather, unfinished
 from tests.faults.schedule import Act, Cast, Deed, schedule
 from tests.faults.stage import NODES_OF_CLUSTER, Disk, prepare, stack_of
 from tests.faults.takeovers import figures, takeovers
+
+if TYPE_CHECKING:
+    from compose.demo.processes import Process
 
 USERS: Final = ("ann", "ben", "cleo", "dan", "eve", "finn")
 MACHINES: Final = ("m1", "m2", "m3")
@@ -161,7 +164,6 @@ class Run:
         return self._options.quiet_s
 
     def _end(self, ground: Ground) -> None:
-        ground.held.update(one.user for one in ground.phones)
         for phone in ground.phones:
             phone.process.ask_to_stop()
         for phone in ground.phones:
@@ -243,14 +245,19 @@ def _perform(ground: Ground, act: Act) -> None:
 
 def _look_after(ground: Ground) -> None:
     """Start again what ended by itself, and say so: nobody else was to end it."""
-    for phone in ground.phones:
-        if phone.user not in ground.held and not phone.process.running and phone.user not in ground.held:
-            ground.complain(f"client {phone.user} ended by itself with {phone.process.code}")
-            phone.start()
-    for machine in ground.machines:
-        if machine.node not in ground.held and not machine.running and machine.node not in ground.held:
-            ground.complain(f"the supervisor of {machine.node} ended by itself with {machine.supervisor.code}")
-            machine.start()
+    everyone: list[tuple[Machine | Phone, str, Process]] = [
+        *((phone, f"client {phone.user}", phone.process) for phone in ground.phones),
+        *((machine, f"the supervisor of {machine.node}", machine.supervisor) for machine in ground.machines),
+    ]
+    for one, name, process in everyone:
+        if not one.lock.acquire(blocking=False):
+            continue  # somebody is about to start it
+        try:
+            if not process.running:
+                ground.complain(f"{name} ended by itself with {process.code}")
+                one.start()
+        finally:
+            one.lock.release()
 
 
 def _command(options: Options) -> str:
