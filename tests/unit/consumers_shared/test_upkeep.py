@@ -204,7 +204,7 @@ def test_a_store_that_does_not_answer_only_makes_it_late(world: World) -> None:
             return 0
 
     down = Down()
-    worker = world.upkeep("a", Shared(world.shared.locks, down, world.shared.statistics))
+    worker = world.upkeep("a", world.shared._replace(config=down))
     worker.observe(seen(1, 3))
     worker.turn()
     assert world.shared.statistics.share(3) is None
