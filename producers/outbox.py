@@ -22,6 +22,9 @@ from schemas.records import NO_ID, Event
 
 _CHUNK = 500
 """Rows a statement; bounds what is held encoded in memory at once."""
+_RANDOM_BITS = 48
+_POSITION_BITS = (1 << 26) - 1
+"""Of an id; with the random ones as many as a UUIDv7 has beside its time."""
 
 
 class Written(NamedTuple):
@@ -87,7 +90,7 @@ class Outbox:
                 events, queue, rows = [], [], []
                 for message, seq in zip(chunk, numbers, strict=True):
                     position += 1
-                    event = self._send_event(message, seq, install, now)
+                    event = self._send_event(message, seq, install, now, position)
                     payload = self._codec.encode(event)
                     events.append(event_row(position, event, payload))
                     queue.append(queue_row(position, event, payload, clocked=now.known))
@@ -97,16 +100,18 @@ class Outbox:
                 connection.executemany(_INSERT_MESSAGE, rows)
         return written
 
-    def _send_event(self, message: Checked, seq: int, install: bytes, now: LogTime) -> Event:
+    def _send_event(
+        self, message: Checked, seq: int, install: bytes, now: LogTime, position: int
+    ) -> Event:
         if message.expires_in_ms is not None:
             expires_at = now.ms + message.expires_in_ms
         else:
             expires_at = message.expires_at_ms + now.shift_ms if message.expires_at_ms else 0
         return Event(
             kind=Kind.SEND,
-            event_id=new_id(now.id_ms),
+            event_id=new_id(now.id_ms, position),
             conversation_id=message.conversation_id,
-            message_id=new_id(now.id_ms),
+            message_id=new_id(now.id_ms, position),
             actor=self._user,
             install=install,
             seq=seq,
@@ -223,9 +228,13 @@ _INSERT_MESSAGE = """INSERT INTO messages
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)"""
 
 
-def new_id(ms: int) -> bytes:
-    """Return a fresh UUIDv7 of a time in ms."""
-    return uuid7(ms, secrets.randbits(80))
+def new_id(ms: int, position: int = 0) -> bytes:
+    """Return a fresh UUIDv7 of a time in ms.
+
+    Among those of one ms the order is that of their positions (RFC 9562, section 6.2, method 1): a conversation is read
+    in the order of its ids, and many messages are written in one ms.
+    """
+    return uuid7(ms, (position & _POSITION_BITS) << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS))
 
 
 def last_position(connection: sqlite3.Connection) -> int:

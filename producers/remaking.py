@@ -29,7 +29,7 @@ def remake(connection: sqlite3.Connection, row: Row, now: LogTime, codec: Codec)
     if event.expires_at and not clocked:
         event = event._replace(expires_at=max(1, event.expires_at + now.shift_ms))
     if time_of(event.message_id) > now.id_ms + CLOCK_TOLERANCE_MS:
-        event = event._replace(message_id=new_id(now.id_ms), event_id=new_id(now.id_ms))
+        event = event._replace(message_id=new_id(now.id_ms, row.position), event_id=new_id(now.id_ms, row.position))
         connection.execute(
             "UPDATE messages SET message_id = ?, first_id = ifnull(first_id, message_id) WHERE position = ?",
             (event.message_id, row.position),

@@ -58,6 +58,14 @@ def test_ids_are_of_their_time_and_numbers_run_by_conversation(world):
     assert {event.install for event in sends} == {get_install(world.database.connection())}
 
 
+def test_ids_of_one_ms_are_in_the_order_of_sending(world):
+    for count in (300, 1, 300):
+        world.send(count)
+    ids = [event.message_id for event in events(world)]
+    assert {time_of(one) for one in ids} == {START_MS}
+    assert ids == sorted(ids)
+
+
 def test_many_are_one_transaction(world):
     world.database.connection().execute("PRAGMA max_page_count = 60")
     with pytest.raises(OutboxFullError, match="nothing was written") as full:

@@ -310,6 +310,15 @@ def test_a_wrong_clock_harms_nobody(world, shift_ms):  # case C3
     assert world.state(written) == State.SENT
 
 
+def test_ids_made_anew_are_in_the_order_of_sending(world):
+    world.broker.log_shift_ms = -HOUR_MS
+    world.send(200)
+    world.run(world.pump())
+    ids = [event.message_id for event in world.broker.sends()]
+    assert len(ids) == 200
+    assert ids == sorted(ids)
+
+
 def test_an_id_is_never_made_anew_once_kafka_may_have_it(world):
     pump = world.pump()
     (written,) = world.send()
