@@ -13,9 +13,10 @@ from compose.errors import SettingsError
 
 PREFIX: Final = "TWOTICK_"
 NESTING: Final = "__"
-NOT_SETTINGS: Final = ("TWOTICK_CONFIG", "TWOTICK_DEBUG", "TWOTICK_LIFE_LINE", "TWOTICK_TEST_")
-"""How variables begin that look like settings: the configuration file, `--debug`, what a supervisor tells its workers
-and what the tests are told."""
+NOT_SETTINGS: Final = frozenset({"TWOTICK_CONFIG", "TWOTICK_DEBUG", "TWOTICK_LIFE_LINE"})
+"""Variables that look like settings: the configuration file, `--debug`, what a supervisor tells its workers."""
+OF_TESTS: Final = "TWOTICK_TEST_"
+"""How variables begin that tell the tests something."""
 FILE_SUFFIX: Final = "_file"
 """`password_file = "/run/secrets/x"` says: the password stands in that file."""
 _SECRET_ENDINGS: Final = ("password", "secret", "pem", "token", "sasl.oauthbearer.config", "webhook")
@@ -85,7 +86,11 @@ def from_environment(environ: Mapping[str, str]) -> list[Given]:
 
 def settings_variables(environ: Iterable[str]) -> list[str]:
     """Return the names of the variables that set something, sorted."""
-    return [name for name in sorted(environ) if name.startswith(PREFIX) and not name.startswith(NOT_SETTINGS)]
+    return [
+        name
+        for name in sorted(environ)
+        if name.startswith(PREFIX) and name not in NOT_SETTINGS and not name.startswith(OF_TESTS)
+    ]
 
 
 def _key_of(variable: str) -> str:

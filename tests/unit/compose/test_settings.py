@@ -142,6 +142,12 @@ def test_secrets_come_from_files_and_are_never_shown(config, tmp_path: Path) -> 
     assert "s3cret" not in str(shown)
 
 
+@pytest.mark.parametrize("name", ["TWOTICK_DEBUGG", "TWOTICK_CONFIGURATION", "TWOTICK_STOER__KIND"])
+def test_a_misspelt_variable_is_an_error(name: str) -> None:
+    with pytest.raises(SettingsError, match=name):
+        load(environ={name: "1"}, config=None)
+
+
 def test_the_address_of_a_webhook_is_a_secret() -> None:
     settings = load(environ={"TWOTICK_WORKER__ALERT_WEBHOOK": "https://hooks.example/T0/s3cret"}, config=None)
     shown = {one.key: one.value for one in settings.effective()}
