@@ -150,6 +150,13 @@ def test_a_restored_backup_is_held_to_nothing_that_it_forgot():
     assert check(history).faultless
 
 
+def test_a_restored_backup_may_send_again_under_another_id():
+    again = Taken("bob", made(3), b"body 1")
+    assert check(changed(taken=[*true_history().taken, again])).count("duplicated") == 1
+    history = changed(taken=[*true_history().taken, again], forgotten=frozenset({("alice", made(3))}))
+    assert check(history).count("duplicated") == 0
+
+
 def test_a_message_that_never_reached_the_log_may_have_failed_in_the_outbox():
     failed = Own("alice", made(3), made(3), "EXPIRED", ("EXPIRED",))
     history = changed(sent=[*true_history().sent, Sent("alice", made(3), b"x")], own=[*true_history().own, failed])
