@@ -203,6 +203,7 @@ class Folding:
             return folded
         if _SENT in row.receipts:
             work.deliveries += deliveries_of(row, Content(event.body, event.content_type), 1)
+            # Its first delivery goes out now, however long ago the log took it: working off a backlog reminds nobody.
             self._owe(row, at, work.now_ms)
         if folded.transition is None or not event.seq:
             return folded
@@ -221,10 +222,9 @@ class Folding:
                 sequences = {**sequences, event.install: event.seq}
             self._write_conversation(conversation, row._replace(sequences=tuple(sequences.items())), work)
 
-    def _owe(self, row: MessageRow, at: At, now_ms: int) -> None:
-        """Note that a message's recipients are owed it, if this is the copy that made it."""
+    def _owe(self, row: MessageRow, at: At, since_ms: int) -> None:
+        """Note that a message's recipients are owed it since its first delivery, if this is the copy that made it."""
         if row.sent_at == at.appended_at:
-            since_ms = min(at.appended_at, now_ms)
             due_ms = self._settings.schedule.due(row, 1, since_ms)
             self.pending.add((row.conversation_id, row.message_id), at.offset, since_ms, due_ms)
 
@@ -352,7 +352,7 @@ class Folding:
         if _SENT not in row.receipts:
             self.pending.settle(key)
         elif kind == SEND:
-            self._owe(row, at, now_ms)
+            self._owe(row, at, min(at.appended_at, now_ms))
 
     def _warm_conversation(self, event: Event, conversation: Conversation, at: At) -> None:
         known, policy = conversation.row, self._settings.policy

@@ -261,6 +261,15 @@ def test_what_is_owed_holds_the_commit_position_until_it_is_spilled() -> None:
     assert owner.commit_position() == 19
 
 
+def test_working_off_a_backlog_reminds_nobody() -> None:
+    # the first delivery goes out when the SEND is folded, an hour after the log took it
+    owner = owner_of(schedule=Schedule(first_wait_s=15, jitter=0))
+    now_ms = START_MS + 3_600_000
+    finish(owner, owner.fold(entries([send(1)]), NOTHING, now_ms))
+    assert owner.due(now_ms + 14_000, 10) == []
+    assert len(owner.due(now_ms + 15_000, 10)) == 1
+
+
 def test_spills_go_to_no_bucket_that_may_be_read() -> None:
     owner = owner_of(grace_s=1, schedule=Schedule(first_wait_s=1, bucket_s=10))
     finish(owner, owner.fold(entries([send(1)]), NOTHING, START_MS))
