@@ -1,10 +1,16 @@
 """The writing side of the dead letters: the record as it was found, and the account of it."""
 
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Final, Protocol
 
 from consumers.rows import Owner
 from consumers.work import Refusal
 from schemas.records import DeadLetter
+
+ATTEMPTS_HEADER: Final = "twotick-attempts"
+"""On a record that was redriven: how often it has been among the dead letters before, in decimal digits."""
+_ATTEMPTS_MAX: Final = 1_000_000
+"""More than anybody redrives anything; a header that says more says this."""
 
 
 class Original(Protocol):
@@ -21,7 +27,8 @@ class Original(Protocol):
 
 def dead_letter(refusal: Refusal, message: Original, owner: Owner, failed_at: int) -> DeadLetter:
     """Return the dead letter of a Kafka message; `failed_at` is in ms since 1970."""
-    headers = tuple((name, value or b"") for name, value in message.headers() or ())
+    found = tuple((name, value or b"") for name, value in message.headers() or ())
+    headers = tuple(header for header in found if header[0] != ATTEMPTS_HEADER)
     return DeadLetter(
         message.topic(),
         message.partition(),
@@ -32,8 +39,17 @@ def dead_letter(refusal: Refusal, message: Original, owner: Owner, failed_at: in
         headers,
         refusal.reason,
         refusal.detail,
-        1,
+        1 + attempts_before(found),
         failed_at,
         owner.node,
         owner.epoch,
     )
+
+
+def attempts_before(headers: Iterable[tuple[str, bytes]]) -> int:
+    """Return how often a record has been among the dead letters before; 0 where its header tells nothing sensible."""
+    for name, value in headers:
+        if name == ATTEMPTS_HEADER:
+            # Digits only, and few: foreign text may be any length, and int() takes "_" and other scripts' digits.
+            return min(int(value), _ATTEMPTS_MAX) if value.isdigit() and len(value) <= 9 else 0
+    return 0

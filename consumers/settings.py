@@ -81,6 +81,8 @@ class WorkerSettings:
     """A URL that is told of each such episode with one POST of JSON; empty: none."""
     partition_share_max: float = 0.5
     """A partition that takes more than this share of all events is warned about."""
+    redrive_attempts_max: int = 5
+    """A record that has been among the dead letters so often is not redriven without --force."""
     policy: Policy = field(default_factory=Policy)
     """Limits that are part of the fold: the same on every worker of a deployment."""
     schedule: Schedule = field(default_factory=Schedule)

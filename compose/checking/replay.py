@@ -5,9 +5,13 @@ from typing import NamedTuple
 
 from compose.checking.history import Fault, History, Logged
 from consumers.fold import Policy, fold, fold_block, fold_membership
-from consumers.rows import ConversationRow, MessageRow, Transition
+from consumers.parking import at_gate, fold_parking, with_parkings
+from consumers.rows import At, ConversationRow, MessageRow, Transition
 from consumers.stores.contract import MessageKey
-from schemas.lifecycle import CONVERSATION_KINDS, Kind, State
+from schemas.lifecycle import CONVERSATION_KINDS, PARKING_KINDS, Kind, State
+from schemas.records import Event
+
+_MAKING = frozenset({Kind.SEND, Kind.CANCEL})
 
 
 class Replayed(NamedTuple):
@@ -22,24 +26,50 @@ def replay(log: Sequence[Logged], policy: Policy) -> Replayed:
     """Fold a log from its first event; partitions share nothing, so their order among each other is of no meaning."""
     folded = Replayed({}, {}, {})
     for at, event in log:
-        conversation = folded.conversations.get(event.conversation_id, ConversationRow(event.conversation_id))
-        if event.kind in CONVERSATION_KINDS:
-            found = fold_block(event, conversation, at, policy)
-            if found.changed:
-                folded.conversations[event.conversation_id] = found.row
-            continue
-        if event.kind == Kind.HELLO:
-            continue
-        key = (event.conversation_id, event.message_id)
-        before = folded.messages.get(key)
-        outcome = fold(event, before, conversation, at, policy)
-        if outcome.transition is None or outcome.row is None:
-            continue
-        folded.messages[key] = outcome.row
-        folded.transitions.setdefault(key, []).append(outcome.transition)
-        if before is None and outcome.row.state != State.REJECTED:
-            folded.conversations[event.conversation_id] = fold_membership(event, conversation, at)
+        if event.kind != Kind.HELLO:
+            _step(folded, event, at, policy)
     return folded
+
+
+def _step(folded: Replayed, event: Event, at: At, policy: Policy) -> None:
+    """Fold one event."""
+    name, key = event.conversation_id, (event.conversation_id, event.message_id)
+    conversation = folded.conversations.get(name, ConversationRow(name))
+    before = folded.messages.get(key)
+    after, parkings = conversation, None
+    if event.kind in PARKING_KINDS:
+        after = fold_parking(event, conversation, at, policy).row
+    else:
+        if event.kind in CONVERSATION_KINDS or (before is None and event.kind in _MAKING):
+            waits, _, parkings = at_gate(event, conversation, at, policy)
+            if waits:
+                if parkings is not None:
+                    folded.conversations[name] = with_parkings(conversation, conversation, parkings, at)
+                return
+        if event.kind in CONVERSATION_KINDS:
+            after = fold_block(event, conversation, at, policy).row
+        else:
+            after = _message_step(folded, event, conversation, at, policy)
+    if parkings is not None:
+        after = with_parkings(conversation, after, parkings, at)
+    if after is not conversation:
+        folded.conversations[name] = after
+
+
+def _message_step(
+    folded: Replayed, event: Event, conversation: ConversationRow, at: At, policy: Policy
+) -> ConversationRow:
+    """Fold an event that is about a message; return its conversation."""
+    key = (event.conversation_id, event.message_id)
+    before = folded.messages.get(key)
+    outcome = fold(event, before, conversation, at, policy)
+    if outcome.transition is None or outcome.row is None:
+        return conversation
+    folded.messages[key] = outcome.row
+    folded.transitions.setdefault(key, []).append(outcome.transition)
+    if before is not None or outcome.row.state == State.REJECTED:
+        return conversation
+    return fold_membership(event, conversation, at)
 
 
 def differences(history: History) -> Iterator[Fault]:

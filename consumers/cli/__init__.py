@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from consumers.cli import consume, history, locks, migrate, owners, replay, stats
+from consumers.cli import consume, dead_letters, history, locks, migrate, owners, replay, stats
 
 if TYPE_CHECKING:
     import typer
@@ -17,3 +17,4 @@ def register(app: "typer.Typer") -> None:
     locks.register(app)
     migrate.register(app)
     replay.register(app)
+    dead_letters.register(app)

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from compose.main import exit_code
-from consumers.cli import replay
+from consumers.cli import dead_letters, replay
 from consumers.settings import WorkerSettings
 from consumers.stores.contract import Store
 from consumers.stores.sqlite import SqliteStore
@@ -65,6 +65,7 @@ def run(deployment: Deployment, *arguments: str) -> Ran:
     app = typer.Typer()
     app.callback()(lambda: None)
     replay.register(app)
+    dead_letters.register(app)
     factory = Factory(deployment)
     result = CliRunner().invoke(app, list(arguments), obj=factory)
     error = result.exception

@@ -4,11 +4,13 @@ import random
 
 import pytest
 
+from compose.checking.history import Logged
+from compose.checking.replay import replay
 from consumers.fold import Policy
 from consumers.folding import OwnerSettings
 from consumers.intake import Entry
 from consumers.parking import is_parked
-from consumers.rows import NOWHERE
+from consumers.rows import NOWHERE, At
 from schemas.lifecycle import Kind, Outcome, Reason
 from schemas.records import NO_ID, Acknowledgement, Event
 from tests.unit.consumers.world import NOTHING, SMALL, START_MS, World, entries, event, owner_of, send
@@ -159,3 +161,19 @@ def test_whatever_dies_the_store_ends_as_one_owner_leaves_it(block: int) -> None
         assert all(
             each.event.event_id in answered for each in log if each.event and each.event.kind not in {"PARK", "RELEASE"}
         ), f"history {seed}"
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_the_checkers_fold_of_a_log_is_the_owners(block: int) -> None:
+    for seed in range(block * 50, block * 50 + 50):
+        log, policy = history(seed), Policy(parked_max=4)
+        owner = owner_of(partitions=1, policy=policy)
+        owner.needs(log)
+        work = owner.fold(log, NOTHING, START_MS)
+        replayed = replay(
+            [Logged(At(1, 0, each.offset, each.appended_at), each.event) for each in log if each.event], policy
+        )
+        assert replayed.messages == {key: write.row for key, write in work.messages.items()}, f"history {seed}"
+        assert replayed.conversations == {
+            name: write.row._replace(sequences=()) for name, write in work.conversations.items()
+        }, f"history {seed}"

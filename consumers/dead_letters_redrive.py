@@ -1,0 +1,184 @@
+"""Sends the originals of dead letters back to where they came from, and parks and releases conversations.
+
+One idempotent producer, so the order in a partition is the order in which they are handed over. A letter is marked
+once its original is in the log: a command that dies in between sends it again, which the fold takes for a copy. A
+record that is still bad comes back as one new letter; nothing here sends it again by itself.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from secrets import randbits
+from time import monotonic, sleep, time_ns
+from typing import Any, Final, Self
+
+from confluent_kafka import KafkaException, Producer
+
+from consumers.dead_letters_select import Letter, Place, Wanted, headers_of, place_of, select
+from consumers.errors import KafkaUnavailableError
+from consumers.kafka_clients import LOG as KAFKA_LOG
+from consumers.kafka_clients import producer_config
+from consumers.kafka_errors import translated
+from consumers.parking import GIVE_UP, is_parked
+from consumers.replay.log import Log
+from consumers.replay.spans import Span, Wish
+from consumers.stores.contract import DeadLetterMark, Store
+from schemas.codec import Codec
+from schemas.errors import UndecodableError
+from schemas.identity import USER_ID_BYTES_MAX, uuid7
+from schemas.lifecycle import Kind, Reason
+from schemas.records import NO_ID, DeadLetter, Event
+from schemas.topics import DEAD_LETTERS, EVENTS, Setting
+
+TIMEOUT_S: Final = 30.0
+CHUNK: Final = 500
+"""Letters that are in the log before any of them is marked."""
+_POLL_S: Final = 0.2
+_BY_KEY: Final = -1
+"""librdkafka's partition for "as the partitioner says"."""
+REDRIVEN: Final = "redriven"
+DISCARDED: Final = "discarded"
+
+
+class Letters:
+    """The dead-letters topic as far as it was read; each call reads what has come since."""
+
+    def __init__(self, kafka: Mapping[str, Setting], codec: Codec) -> None:
+        self._kafka = kafka
+        self._codec = codec
+        self._positions: dict[int, int] = {}
+        self.strangers = 0
+        """Records of the topic that are no dead letters."""
+
+    def new(self) -> Iterator[DeadLetter]:
+        """Yield the letters that were not yielded before. Raises WorkerError."""
+        with Log(self._kafka, DEAD_LETTERS) as log:
+            spans = [
+                Span(each.partition, max(each.low, self._positions.get(each.partition, 0)), each.high, is_whole=False)
+                for each in log.extents(Wish())
+            ]
+            for batch in log.batches(spans, CHUNK):
+                for messages in batch.values():
+                    yield from self._decoded(messages)
+            self._positions |= {span.partition: span.end for span in spans}
+
+    def _decoded(self, messages: Iterable[Any]) -> Iterator[DeadLetter]:
+        for message in messages:
+            try:
+                yield self._codec.decode_as(DeadLetter, message.value())
+            except UndecodableError:
+                self.strangers += 1
+
+
+def marks_of(store: Store) -> dict[Place, DeadLetterMark]:
+    """Return what was done about letters, by place."""
+    return {(one.partition, one.offset, one.appended_at): one for one in store.dead_letter_marks()}
+
+
+def mark(store: Store, letters: Sequence[Letter], deed: str, who: str) -> None:
+    """Note what was done about letters. Raises the store's errors."""
+    at = time_ns() // 1_000_000
+    store.mark_dead_letters([DeadLetterMark(*place_of(each.letter), deed, who, at) for each in letters])
+
+
+class Sender:
+    """Writes into the events topic; a context that ends its producer."""
+
+    def __init__(self, kafka: Mapping[str, Setting], codec: Codec) -> None:
+        self._producer = Producer({**producer_config(kafka), "logger": KAFKA_LOG})
+        self._codec = codec
+        self._failed: list[Any] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._producer.purge()
+        self._producer.flush(0)
+
+    def command(self, kind: str, conversation_id: str, who: str, *, give_up: bool = False) -> None:
+        """Append a PARK or a RELEASE. Raises WorkerError."""
+        event_id = uuid7(time_ns() // 1_000_000, randbits(80))
+        event = Event(
+            kind, event_id, conversation_id, NO_ID, who[: USER_ID_BYTES_MAX // 4], NO_ID, GIVE_UP if give_up else 0
+        )
+        self._hand_over(self._codec.encode(event), conversation_id.encode(), [], None)
+        self._wait()
+
+    def redrive(self, store: Store, letters: Sequence[Letter], who: str) -> int:
+        """Append the originals in this order, marking each few once they are in the log; return how many.
+
+        Raises WorkerError: those that are marked are in the log.
+        """
+        for start in range(0, len(letters), CHUNK):
+            chunk = letters[start : start + CHUNK]
+            for each in chunk:
+                letter = each.letter
+                partition = None if letter.key else letter.log_partition
+                self._hand_over(letter.value or None, letter.key or None, headers_of(letter), partition)
+            self._wait()
+            mark(store, chunk, REDRIVEN, who)
+        return len(letters)
+
+    def _hand_over(
+        self, value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes]], partition: int | None
+    ) -> None:
+        place = _BY_KEY if partition is None else partition
+        told: list[tuple[str, str | bytes | None]] = [*headers]
+        try:
+            self._producer.produce(EVENTS, value, key, place, headers=told, on_delivery=self._reported)
+        except (KafkaException, BufferError) as error:
+            raise KafkaUnavailableError(f"a record cannot be handed over: {error}", "Try again.") from error
+        self._producer.poll(0)
+
+    def _reported(self, error: Any, _message: Any) -> None:  # noqa: ANN401 - the client's own types say less
+        if error is not None:
+            self._failed.append(error)
+
+    def _wait(self) -> None:
+        """Wait until all that was handed over is in the log."""
+        left = self._producer.flush(TIMEOUT_S)
+        if self._failed:
+            raise translated(KafkaException(self._failed[0]), "appending to the log")
+        if left:
+            raise KafkaUnavailableError(f"{left} records are not in the log after {TIMEOUT_S:.0f} s", "Try again.")
+
+
+def parked_among(store: Store, conversations: Iterable[str]) -> frozenset[str]:
+    """Return which of these conversations are parked, as far as the workers have got."""
+    names = sorted(set(conversations))
+    return frozenset(name for name, row in store.read((), names).conversations.items() if is_parked(row))
+
+
+def park(sender: Sender, store: Store, conversation_id: str, who: str, wait_s: float) -> bool:
+    """Park a conversation; return whether a worker has taken note in time."""
+    sender.command(Kind.PARK, conversation_id, who)
+    return _until(lambda: bool(parked_among(store, [conversation_id])), wait_s)
+
+
+def release(  # noqa: PLR0913, PLR0917 - who, what, where from and where to
+    sender: Sender, letters: Letters, store: Store, conversation_id: str, who: str, wait_s: float
+) -> tuple[int, bool]:
+    """Release a conversation and redrive what waits, in order, until nothing does.
+
+    What comes meanwhile lines up behind it and is redriven too. Returns how many records were redriven, and whether
+    the conversation was open in time; it opens later by itself, since all of it is in the log.
+    """
+    sender.command(Kind.RELEASE, conversation_id, who)
+    wanted = Wanted(reasons=frozenset({Reason.PARKED}), conversations=frozenset({conversation_id}))
+    sent, deadline = 0, monotonic() + wait_s
+    while True:
+        waiting = select(letters.new(), marks_of(store), wanted)
+        sent += sender.redrive(store, waiting, who)
+        if not waiting and not parked_among(store, [conversation_id]):
+            return sent, True
+        if monotonic() > deadline:
+            return sent, False
+        sleep(_POLL_S)
+
+
+def _until(is_so: Callable[[], bool], wait_s: float) -> bool:
+    deadline = monotonic() + wait_s
+    while not is_so():
+        if monotonic() > deadline:
+            return False
+        sleep(_POLL_S)
+    return True

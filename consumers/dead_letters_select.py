@@ -1,0 +1,120 @@
+"""Which dead letters are meant, and what a redrive does with them. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from consumers.dead_letters import ATTEMPTS_HEADER
+from consumers.stores.contract import DeadLetterMark
+from schemas.lifecycle import Reason
+from schemas.records import DeadLetter
+from schemas.topics import EVENTS
+
+Place = tuple[int, int, int]
+"""Where the original stood: partition and offset of the events topic, and its append time."""
+
+
+class Letter(NamedTuple):
+    """A dead letter and what was done about it."""
+
+    letter: DeadLetter
+    mark: DeadLetterMark | None
+
+    @property
+    def place(self) -> Place:
+        """Where the original stood."""
+        return place_of(self.letter)
+
+    @property
+    def name(self) -> str:
+        """How people name it on the command line."""
+        return f"{self.letter.log_partition}:{self.letter.log_offset}"
+
+    @property
+    def conversation(self) -> str:
+        """The original's key, which is the conversation's id where it is in order."""
+        return self.letter.key.decode("utf-8", "backslashreplace")
+
+
+def place_of(letter: DeadLetter) -> Place:
+    """Return where a dead letter's original stood."""
+    return (letter.log_partition, letter.log_offset, letter.appended_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which letters somebody asked for; what is empty or None is not limited."""
+
+    names: frozenset[str] = frozenset()
+    """`PARTITION:OFFSET` of the originals."""
+    reasons: frozenset[str] = frozenset()
+    partitions: frozenset[int] = frozenset()
+    conversations: frozenset[str] = frozenset()
+    from_ms: int | None = None
+    """Of the time at which they came among the dead letters, ms since 1970."""
+    to_ms: int | None = None
+    handled: bool = False
+    """Whether those that were redriven or discarded are wanted too."""
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing limits it."""
+        return self == Wanted(handled=self.handled)
+
+    def has(self, found: Letter) -> bool:
+        """Say whether a letter is wanted."""
+        letter = found.letter
+        return (
+            (self.handled or found.mark is None)
+            and (not self.names or found.name in self.names)
+            and (not self.reasons or letter.reason in self.reasons)
+            and (not self.partitions or letter.log_partition in self.partitions)
+            and (not self.conversations or found.conversation in self.conversations)
+            and (self.from_ms is None or letter.failed_at >= self.from_ms)
+            and (self.to_ms is None or letter.failed_at < self.to_ms)
+        )
+
+
+def select(letters: Iterable[DeadLetter], marks: Mapping[Place, DeadLetterMark], wanted: Wanted) -> list[Letter]:
+    """Return the letters that are wanted, each original once, in the order in which the log had them."""
+    found: dict[Place, Letter] = {}
+    for letter in letters:
+        place = place_of(letter)
+        one = Letter(letter, marks.get(place))
+        if place not in found and wanted.has(one):
+            found[place] = one
+    return [found[place] for place in sorted(found)]
+
+
+class Redrive(NamedTuple):
+    """What a redrive does with one letter."""
+
+    letter: Letter
+    obstacle: str
+    """Why it is left out; empty where it is not."""
+
+
+def redrives(letters: Sequence[Letter], *, attempts_max: int, forced: bool, parked: frozenset[str]) -> list[Redrive]:
+    """Return what a redrive does with letters, in their order; `parked` are the conversations that are."""
+    return [Redrive(each, _obstacle(each, attempts_max, forced=forced, parked=parked)) for each in letters]
+
+
+def _obstacle(found: Letter, attempts_max: int, *, forced: bool, parked: frozenset[str]) -> str:
+    letter = found.letter
+    if letter.topic != EVENTS:
+        return f"it comes from {letter.topic}"
+    if letter.reason == Reason.PARKED and found.conversation in parked:
+        return "its conversation is parked: release it"
+    if letter.attempts >= attempts_max and not forced:
+        return f"it has been here {letter.attempts} times: --force"
+    return ""
+
+
+def headers_of(letter: DeadLetter) -> list[tuple[str, bytes]]:
+    """Return the headers with which an original goes back: its own, and how often it has been a dead letter.
+
+    To have been parked is no failure, and does not count.
+    """
+    attempts = letter.attempts - (letter.reason == Reason.PARKED)
+    own = [header for header in letter.headers if header[0] != ATTEMPTS_HEADER]
+    return [*own, (ATTEMPTS_HEADER, str(attempts).encode())] if attempts else own
