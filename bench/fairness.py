@@ -40,7 +40,7 @@ _SENDER: Final = "fairness"
 def work(bootstrap_servers: str, group: str, path: str, queued: str = "") -> int:
     """Be the worker. `queued` is librdkafka's queued.min.messages, where another than the worker's own is tried."""
     configure(node="fairness", json_lines=False, level="warning")
-    settings = WorkerSettings(group=group, static_members=False, commit_interval_s=0.2)
+    settings = WorkerSettings(group=group, static_members=False, commit_interval_s=0.2, tail_records=100)
     kafka: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap_servers}
     if queued:
         kafka["queued.min.messages"] = int(queued)

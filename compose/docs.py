@@ -1,4 +1,4 @@
-"""Writes the generated pages: the command line, the settings and the life-cycle, each from the code that it is about.
+"""Writes the generated pages: command line, settings, metrics, life-cycle, each from the code that it is about.
 
 `make docs` runs it, and a test compares, so that the pages cannot say what the code does not.
 """
@@ -18,6 +18,7 @@ from compose.layers import variable_of
 from compose.main import build_app
 from compose.sections import data_folder
 from compose.settings import KAFKA_DEFAULTS, SECTIONS, Known, known_settings, section_type
+from consumers.metrics import metric_rows
 from schemas.diagrams import life_cycle_page
 
 FOLDER: Final = Path(__file__).parent.parent / "docs"
@@ -40,6 +41,14 @@ Every setting of librdkafka by its own name, for all clients, but for those on w
 pinned in `schemas/topics.py`, and another value is an error. In the environment an underscore stands for a dot.
 """
 
+_METRICS_INTRODUCTION: Final = """\
+# Metrics
+
+Each worker serves Prometheus metrics on `worker.metrics_port` plus its slot (extra `metrics`). Counts are since the
+worker's start; no label ever is an id of a user, a conversation or a message. `twotick stats` sums what all workers
+have counted, and `twotick owners` names the hottest conversations.
+"""
+
 
 def pages() -> Mapping[str, str]:
     """Return every generated page's text by its file name."""
@@ -47,7 +56,20 @@ def pages() -> Mapping[str, str]:
         "cli.md": _GENERATED + cli_page(),
         "settings.md": _GENERATED + settings_page(),
         "life-cycle.md": life_cycle_page(),
+        "metrics.md": _GENERATED + metrics_page(),
     }
+
+
+def metrics_page() -> str:
+    """Return the reference of all metrics."""
+    rows = [
+        f"| `{name}` | {kind} | {f'`{labels}`' if labels else ''} | {text} |"
+        for name, kind, labels, text in metric_rows()
+    ]
+    return (
+        "\n".join([_METRICS_INTRODUCTION, "| metric | type | label | what it is |\n| --- | --- | --- | --- |", *rows])
+        + "\n"
+    )
 
 
 def settings_page() -> str:

@@ -2,7 +2,7 @@
 
 from consumers.conflicts import ConflictKind, ConflictWatch, kind_of
 from consumers.counters import Counters
-from consumers.metrics import WorkerCollector
+from consumers.metrics import COUNTERS, WorkerCollector, metric_rows
 from consumers.work import Tally
 from schemas.lifecycle import Reason
 
@@ -32,6 +32,14 @@ def test_the_metrics_tell_kinds() -> None:
     }
     assert samples == {"version": 0, "lock": 3, "lease": 0, "transition": 0, "identity": 0}
     assert "twotick__conflicts_lock" not in families
+
+
+def test_every_metric_is_documented_and_every_documented_one_is_there() -> None:
+    status = {"details": [], "config_version": 4}
+    families = {family.name: family for family in WorkerCollector(Counters(), lambda: status).collect()}
+    assert set(COUNTERS) == set(Counters().as_dict())
+    assert {name.removesuffix("_total") for name, _, _, _ in metric_rows()} == set(families)
+    assert families["twotick_config_version"].samples[0].value == 4
 
 
 def test_an_episode_is_told_once_and_ends_below_half_the_limit() -> None:
