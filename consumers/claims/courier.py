@@ -28,6 +28,8 @@ LOG = logging.getLogger(__name__)
 
 LATER_MS: Final = 1_000
 """Until the next attempt where a server or a lock was not to be had."""
+LOOK_S_MAX: Final = 60.0
+"""The longest wait without a look at the clock, which may have been set."""
 _USERS_CACHED: Final = 100_000
 
 
@@ -190,7 +192,7 @@ class Courier:
                 due_ms, _, key = self._due[0]
                 left_ms = due_ms - self._now_ms()
                 if left_ms > 0:
-                    self._changed.wait(left_ms / 1000)
+                    self._changed.wait(min(left_ms / 1000, LOOK_S_MAX))
                     continue
                 heappop(self._due)
                 job = self._jobs[key]
@@ -233,3 +235,4 @@ class Courier:
                     self._put(key, job, again_at)
                 else:
                     del self._jobs[key]
+            self._changed.notify_all()

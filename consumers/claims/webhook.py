@@ -15,7 +15,7 @@ from time import time
 from typing import Any, Final
 from uuid import UUID
 
-from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager, Timeout
+from urllib3 import HTTPConnectionPool, HTTPResponse, HTTPSConnectionPool, PoolManager, Timeout
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 from urllib3.util import Url, parse_url
@@ -48,9 +48,10 @@ class _Timed:
             with suppress(OSError):
                 self.sock.shutdown(socket.SHUT_RDWR)
 
-    def _connected(self) -> None:
+    def _in_time(self) -> None:
+        """Refuse what came of a call that was cut off: half an answer is read as a whole one."""
         if self._over:
-            raise TimeoutError("the call's time was over before there was a connection")
+            raise TimeoutError("the call's time is over")
 
     def _end(self) -> None:
         if self._timer is not None:
@@ -61,7 +62,12 @@ class _Connection(_Timed, HTTPConnection):
     def connect(self) -> None:
         self._begin()
         super().connect()
-        self._connected()
+        self._in_time()
+
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]
+        answer = super().getresponse()
+        self._in_time()
+        return answer
 
     def close(self) -> None:
         self._end()
@@ -72,7 +78,12 @@ class _SecureConnection(_Timed, HTTPSConnection):
     def connect(self) -> None:
         self._begin()
         super().connect()
-        self._connected()
+        self._in_time()
+
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]
+        answer = super().getresponse()
+        self._in_time()
+        return answer
 
     def close(self) -> None:
         self._end()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from consumers.claims.settings import WebhookSettings
 from consumers.errors import StoreUnavailableError
 from consumers.logs import configure
 from consumers.process import run_worker
@@ -47,7 +48,9 @@ def open_store(told: dict[str, Any]) -> Any:
         from consumers.stores.cassandra import CassandraStore  # noqa: PLC0415
         from consumers.stores.settings import CassandraSettings  # noqa: PLC0415
 
-        store: Any = CassandraStore.open(CassandraSettings(**told["cassandra"], keyspace=keyspace))
+        store: Any = CassandraStore.open(
+            CassandraSettings(**told["cassandra"], keyspace=keyspace), mode=told.get("mode", "stamps")
+        )
     else:
         store = SqliteStore.open(Path(told["store"]))
     return Faulty(store, Path(told["outage"]))
@@ -66,6 +69,7 @@ def main() -> int:
         settings=WorkerSettings(**settings),
         slot=told["slot"],
         codec=PLAIN,
+        webhook=WebhookSettings(**told["webhook"]) if "webhook" in told else None,
     )
 
 

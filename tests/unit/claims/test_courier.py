@@ -1,0 +1,212 @@
+"""The courier: what it takes, in what order, under which lock; two of them at once; what it lets go of."""
+
+# ruff: noqa: D102 - the fakes' methods are those of what they stand for
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from time import time_ns
+from typing import Any
+
+import pytest
+
+from consumers.claims.claiming import Claiming, Holding, Step, delivered, given_up
+from consumers.claims.contract import ClaimKey
+from consumers.claims.courier import Courier, PartitionLocks
+from consumers.claims.opening import SharedReader
+from consumers.claims.settings import WebhookSettings
+from consumers.claims.webhook import Webhook
+from consumers.counters import Counters
+from consumers.errors import StoreUnavailableError
+from consumers.gateway import Nobody, for_inboxes
+from consumers.locks.locking import TableLocks
+from consumers.rows import MessageWrite, Owner, Transition
+from consumers.stores.sqlite import SqliteStore
+from schemas.records import Delivery, Event
+from tests.contract.made import write
+from tests.gateway import Gateway, running
+from tests.unit.claims.test_claiming import DELIVERY, KEY, ROW
+
+WAIT_S = 30
+OWNER = Owner(1, "a")
+
+
+class Steps:
+    """Steps that go as the test says, and who took them."""
+
+    def __init__(self, *outcomes: Any) -> None:
+        self.outcomes = list(outcomes)
+        self.taken: list[tuple[Delivery, Holding]] = []
+        self.changed = threading.Condition()
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def __call__(self, delivery: Delivery, holding: Holding) -> Step:
+        with self.changed:
+            self.taken.append((delivery, holding))
+            outcome = self.outcomes.pop(0) if self.outcomes else Step(delivered(ClaimKey.of(delivery)))
+            self.changed.notify_all()
+        assert self.gate.wait(WAIT_S)
+        if isinstance(outcome, Exception):
+            raise outcome
+        assert isinstance(outcome, Step)
+        return outcome
+
+    def wait(self, count: int) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.taken) >= count, WAIT_S)
+
+
+class Log:
+    """The events that were written."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.changed = threading.Condition()
+        self.refuses = 0
+
+    def __call__(self, event: Event) -> bool:
+        with self.changed:
+            if self.refuses:
+                self.refuses -= 1
+                return False
+            self.events.append(event)
+            self.changed.notify_all()
+        return True
+
+    def wait(self, count: int) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.events) >= count, WAIT_S), self.events
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    opened = SqliteStore.open(tmp_path / "store.sqlite")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def start(store: SqliteStore) -> Iterator[Callable[..., Courier]]:
+    """Give a function that starts couriers; all are stopped at the end."""
+    with ExitStack() as stack:
+
+        def start_one(step: Any, log: Log, node: str = "a", **more: Any) -> Courier:
+            settings = WebhookSettings(url="http://x", **more)
+            locks = PartitionLocks(TableLocks(store.shared().locks, node), settings.claim_ttl_s)
+            courier = Courier(step=step, locks=locks, write=log, settings=settings, counters=Counters())
+            courier.start()
+            stack.callback(courier.stop, 5)
+            return courier
+
+        yield start_one
+
+
+def _until(courier: Courier, true: Callable[[], bool]) -> None:
+    with courier._changed:
+        assert courier._changed.wait_for(true, WAIT_S)
+
+
+def _to(user: str, number: int = 0) -> Delivery:
+    return DELIVERY._replace(user=user, conversation_id=f"c{number}")
+
+
+def test_only_some_recipients_are_its(start) -> None:
+    courier = start(Steps(), Log(), users=("bot:*", "x?"))
+    assert [courier.takes(user) for user in ("bot:1", "xy", "ann", "x", "abot:1")] == [True, True, False, False, False]
+    steps, log = Steps(), Log()
+    courier = start(steps, log, users=("bot",))
+    assert list(for_inboxes([_to("bot"), _to("ann")], courier, 3, OWNER)) == [_to("ann")]
+    log.wait(1)
+    assert [(delivery, holding.owner) for delivery, holding in steps.taken] == [(_to("bot"), OWNER)]
+    assert list(for_inboxes([_to("bot")], Nobody(), 3, OWNER)) == [_to("bot")]
+
+
+def test_what_is_in_hand_is_not_taken_twice_and_no_more_than_the_limit(start) -> None:
+    steps, log = Steps(), Log()
+    steps.gate.clear()
+    courier = start(steps, log, waiting_max=2, calls_in_flight_max=1)
+    for _ in range(3):
+        courier.submit(3, OWNER, _to("bot"))
+    courier.submit(3, OWNER, _to("bot", 1))
+    courier.submit(3, OWNER, _to("bot", 2))
+    steps.gate.set()
+    log.wait(2)
+    assert [delivery.conversation_id for delivery, _ in steps.taken] == ["c0", "c1"]
+    assert courier._counters.gateway_put_off == 1
+
+
+def test_a_step_is_taken_again_when_it_is_due_and_after_what_passes(start, monkeypatch) -> None:
+    monkeypatch.setattr("consumers.claims.courier.LATER_MS", 10)
+    steps = Steps(StoreUnavailableError("down"), Step(again_at=1), Step(lost=True))
+    log = Log()
+    courier = start(steps, log)
+    courier.submit(3, OWNER, _to("bot"))
+    steps.wait(3)
+    # Lost is let go of; the owner repeats the delivery if it is still owed.
+    _until(courier, lambda: not courier._jobs)
+    log.refuses = 1
+    courier.submit(3, OWNER, _to("bot"))
+    log.wait(1)
+    assert len(steps.taken) == 5
+    counters = courier._counters
+    assert (counters.claims_lost, counters.gateway_delivered) == (1, 1)
+
+
+def test_a_verdict_is_counted_by_what_it_is(start) -> None:
+    log = Log()
+    courier = start(Steps(Step(given_up(KEY), called=True)), log)
+    courier.submit(3, OWNER, DELIVERY)
+    log.wait(1)
+    _until(courier, lambda: not courier._jobs)
+    assert (courier._counters.gateway_calls, courier._counters.gateway_given_up) == (1, 1)
+
+
+def test_a_partition_that_goes_is_let_go_of_and_its_lock_too(start, store: SqliteStore) -> None:
+    steps, log = Steps(Step(again_at=2**50)), Log()
+    courier = start(steps, log)
+    courier.submit(3, OWNER, _to("bot"))
+    steps.wait(1)
+    locks = store.shared().locks
+    standing = locks.standing("deliver/3")
+    assert standing is not None
+    assert standing.owner == "a"
+    _until(courier, lambda: not any(job.running for job in courier._jobs.values()))
+    courier.drop(3)
+    assert courier._jobs == {}
+    after = locks.standing("deliver/3")
+    assert after is not None
+    assert (after.holder, after.token) == ("", standing.token)
+
+
+# Two claimers at once: the lock lets one of them work, and the other one takes over when it ends.
+def test_two_workers_with_one_delivery_make_one_effect(store: SqliteStore, monkeypatch) -> None:
+    monkeypatch.setattr("consumers.claims.courier.LATER_MS", 20)
+    row = ROW._replace(recipients=("bot",), receipts=("SENT",), deliver_by=2**45)
+    write(store, [MessageWrite(row, (Transition(1, "SENT", "ann", 1, 1),), b"hi")])
+    gateway, log = Gateway("effect-503", "stall"), Log()
+    with running(gateway), ExitStack() as stack:
+        settings = WebhookSettings(url=gateway.url, timeout_s=0.5, claim_ttl_s=1, first_wait_s=0.05)
+        couriers = []
+        for node in ("a", "b"):
+            claiming = Claiming(
+                table=store.shared().claims,
+                reader=SharedReader(store),
+                handler=Webhook(settings),
+                settings=settings,
+                now_ms=lambda: time_ns() // 1_000_000,
+                chance=lambda: 0.0,
+            )
+            locks = PartitionLocks(TableLocks(store.shared().locks, node), settings.claim_ttl_s)
+            courier = Courier(step=claiming.step, locks=locks, write=log, settings=settings, counters=Counters())
+            courier.start()
+            stack.callback(courier.stop, 5)
+            couriers.append(courier)
+        for epoch, courier in enumerate(couriers, start=1):
+            courier.submit(3, Owner(epoch, f"node-{epoch}"), DELIVERY)
+        log.wait(2)
+    key = f'"{KEY.idempotency_key()}"'
+    assert gateway.effects == [key]
+    assert [(call.key, call.attempt) for call in gateway.calls] == [(key, 1), (key, 2), (key, 3)]
+    assert len({event.event_id for event in log.events}) == 1

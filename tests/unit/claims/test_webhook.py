@@ -1,0 +1,129 @@
+"""The webhook against a real HTTP server that does everything a gateway does wrong."""
+
+import time
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+
+from consumers.claims.contract import ClaimKey, Verdict
+from consumers.claims.settings import WebhookSettings
+from consumers.claims.webhook import Webhook, seconds_of
+from schemas.identity import text_of, uuid7
+from schemas.records import Delivery
+from tests.gateway import Gateway, running
+
+MESSAGE = uuid7(1_800_000_000_000, 7)
+DELIVERY = Delivery("bot:1", "c", MESSAGE, "ann", ("bot:1", "ben"), b"\x00hi", "", 5, 6, attempt=3)
+KEY = ClaimKey.of(DELIVERY).idempotency_key()
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    with running(Gateway()) as gateway:
+        yield gateway
+
+
+def webhook(gateway: Gateway, timeout_s: float = 1.0, **more) -> Webhook:
+    return Webhook(WebhookSettings(url=gateway.url, timeout_s=timeout_s, claim_ttl_s=30, **more))
+
+
+def test_a_call_tells_all_of_the_delivery_and_is_the_same_each_time(gateway: Gateway) -> None:
+    post = webhook(gateway, authorization="Bearer x")
+    assert [post(DELIVERY._replace(attempt=n), KEY, n).verdict for n in (1, 2)] == [Verdict.DONE] * 2
+    first, second = gateway.calls
+    assert first.body == second.body
+    assert first.body == {
+        "message_id": text_of(MESSAGE),
+        "conversation_id": "c",
+        "sender": "ann",
+        "recipient": "bot:1",
+        "recipients": ["bot:1", "ben"],
+        "sent_at": 5,
+        "deliver_by": 6,
+        "content_type": "text/plain",
+        "body": "AGhp",
+    }
+    assert first.key == second.key == f'"{KEY}"'
+    assert (first.attempt, second.attempt) == (1, 2)
+    assert first.headers["Authorization"] == "Bearer x"
+    assert gateway.effects == [f'"{KEY}"']
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "detail"),
+    [
+        ("200", Verdict.DONE, "status 200"),
+        ("202", Verdict.DONE, "status 202"),
+        ("500", Verdict.AGAIN, "status 500"),
+        ("503", Verdict.AGAIN, "status 503"),
+        ("429", Verdict.AGAIN, "status 429"),
+        ("409", Verdict.AGAIN, "status 409"),  # the first call with this key is still under way
+        ("401", Verdict.AGAIN, "status 401"),
+        ("307", Verdict.AGAIN, "status 307"),  # not followed
+        ("400", Verdict.NEVER, "status 400"),
+        ("422", Verdict.NEVER, "status 422"),
+        ("close", Verdict.AGAIN, "no answer: ProtocolError"),
+    ],
+)
+def test_what_each_answer_means(gateway: Gateway, answer: str, verdict: Verdict, detail: str) -> None:
+    gateway.plan = [answer]
+    told = webhook(gateway)(DELIVERY, KEY, 1)
+    assert (told.verdict, told.detail) == (verdict, detail)
+    assert len(gateway.calls) == 1
+
+
+@pytest.mark.parametrize("answer", ["stall", "drip"])
+def test_a_call_ends_in_its_time(gateway: Gateway, answer: str) -> None:
+    gateway.plan = [answer]
+    begun = time.monotonic()
+    told = webhook(gateway, timeout_s=0.5)(DELIVERY, KEY, 1)
+    assert told.verdict is Verdict.AGAIN
+    assert time.monotonic() - begun < 5
+
+
+def test_an_answer_that_comes_twice_is_not_the_next_calls(gateway: Gateway) -> None:
+    gateway.plan = ["twice", "stall"]
+    post = webhook(gateway, timeout_s=0.5)
+    assert post(DELIVERY, KEY, 1).verdict is Verdict.DONE
+    told = post(DELIVERY, KEY, 2)
+    assert (told.verdict, told.detail.startswith("no answer")) == (Verdict.AGAIN, True)
+
+
+def test_nobody_there_is_a_call_to_be_made_again() -> None:
+    with running(Gateway()) as gone:
+        pass
+    assert webhook(gone)(DELIVERY, KEY, 1).verdict is Verdict.AGAIN
+
+
+def test_retry_after_is_told(gateway: Gateway) -> None:
+    gateway.plan, gateway.retry_after = ["503"], "7"
+    assert webhook(gateway)(DELIVERY, KEY, 1).retry_after_s == 7
+    assert seconds_of("Wed, 21 Oct 2015 07:28:30 GMT", 1445412480) == 30
+    assert seconds_of("Wed, 21 Oct 2015 07:28:30 GMT", 2e9) == 0
+    assert [seconds_of(text, 0) for text in (None, "soon", "-3", "\u0661")] == [None] * 4
+
+
+def test_keys_are_one_for_each_recipient_and_message() -> None:
+    keys = {
+        ClaimKey(conversation, message, user).idempotency_key()
+        for conversation in ("c", "d")
+        for message in (MESSAGE, uuid7(1, 1))
+        for user in ("bot:1", "bot:2")
+    }
+    assert len(keys) == 8
+    assert ClaimKey.of(DELIVERY._replace(attempt=9)).idempotency_key() == KEY == UUID(str(KEY))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"url": "ftp://x"}, "http://"),
+        ({"url": "https://"}, "http://"),
+        ({"attempts_max": 0}, "at least 1"),
+        ({"timeout_s": 20.0}, "at least twice"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(changed: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        WebhookSettings(**changed)  # type: ignore[arg-type]
