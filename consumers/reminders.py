@@ -232,6 +232,9 @@ class Reminders:
             except StoreUnavailableError as unknown:
                 error = unknown
         _safe(bucket, error)
+        if error is not None and held.stage is Stage.OWNED:
+            # Else the bucket's deliveries would be made again at every look for as long as the store takes nothing.
+            self._pipeline.store_failed(error)
 
     def _is_ours(self, owner: PartitionOwner) -> bool:
         """Say whether the lease still names this owner. Raises StoreUnavailableError, StoreRefusedError."""
