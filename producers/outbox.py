@@ -100,9 +100,7 @@ class Outbox:
                 connection.executemany(_INSERT_MESSAGE, rows)
         return written
 
-    def _send_event(
-        self, message: Checked, seq: int, install: bytes, now: LogTime, position: int
-    ) -> Event:
+    def _send_event(self, message: Checked, seq: int, install: bytes, now: LogTime, position: int) -> Event:
         if message.expires_in_ms is not None:
             expires_at = now.ms + message.expires_in_ms
         else:
