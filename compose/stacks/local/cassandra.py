@@ -189,6 +189,9 @@ class CassandraNode:
             f"-XX:HeapDumpPath={self.place.folder}",
             "-Dcassandra.skip_wait_for_gossip_to_settle=0",
             f"-Dcassandra.ring_delay_ms={_RING_DELAY_ALONE_MS if self.nodes == 1 else _RING_DELAY_MS}",
+            # A node joins while the ring is still empty. On a busy machine it would else give up where it takes another
+            # for down that only has to wait for its turn.
+            "-Dcassandra.consistent.rangemovement=false",
         ]
 
 
