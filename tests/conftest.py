@@ -11,12 +11,17 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from compose.stacks.errors import ToolMissingError
 from compose.stacks.local import LocalSettings, LocalStack
 
 NOT_HERE = "not here: "
+
+# How long one example takes says something about the machine, not about the code.
+hypothesis.settings.register_profile("twotick", deadline=None)
+hypothesis.settings.load_profile("twotick")
 
 
 @pytest.fixture(autouse=True)
