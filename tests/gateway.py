@@ -103,7 +103,7 @@ def _handler(gateway: Gateway) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - 
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+    daemon_threads = False  # so that closing the server waits for them, and leaves no socket behind
 
     def handle_error(self, *_: Any) -> None:
         """Say nothing of clients that hang up."""

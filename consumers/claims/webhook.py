@@ -53,6 +53,14 @@ class _Timed:
         if self._over:
             raise TimeoutError("the call's time is over")
 
+    def _whole(self, answer: HTTPResponse) -> HTTPResponse:
+        try:
+            self._in_time()
+        except TimeoutError:
+            answer.close()
+            raise
+        return answer
+
     def _end(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -65,9 +73,7 @@ class _Connection(_Timed, HTTPConnection):
         self._in_time()
 
     def getresponse(self) -> HTTPResponse:  # type: ignore[override]
-        answer = super().getresponse()
-        self._in_time()
-        return answer
+        return self._whole(super().getresponse())
 
     def close(self) -> None:
         self._end()
@@ -81,9 +87,7 @@ class _SecureConnection(_Timed, HTTPSConnection):
         self._in_time()
 
     def getresponse(self) -> HTTPResponse:  # type: ignore[override]
-        answer = super().getresponse()
-        self._in_time()
-        return answer
+        return self._whole(super().getresponse())
 
     def close(self) -> None:
         self._end()
