@@ -28,6 +28,7 @@ SECTIONS: Final[Mapping[str, str]] = {
     "client": "producers.settings:ClientSettings",
     "worker": "consumers.settings:WorkerSettings",
     "webhook": "consumers.claims.settings:WebhookSettings",
+    "registry": "compose.registry:RegistrySettings",
     "migrate": "consumers.migrate_settings:MigrationSettings",
     "stack": "compose.sections:StackSettings",
 }

@@ -1,5 +1,6 @@
 """The composition root: builds the rooms' parts from the settings, each when it is first asked for."""
 
+import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from producers.cli.ports import ClientFactory
     from schemas.codec import Codec
     from schemas.topics import Setting
+
+LOG = logging.getLogger(__name__)
 
 
 class Wiring:
@@ -64,10 +67,34 @@ class Wiring:
         return passed
 
     def codec(self) -> "Codec":
-        """Return the codec of every record."""
-        from schemas.codec import Codec
+        """Return the codec of every record: with the ids of the schema registry where one is set.
 
-        return Codec()
+        Raises SettingsError, UnreachableError, ComposeError.
+        """
+        return self._codec
+
+    @cached_property
+    def _codec(self) -> "Codec":
+        from compose.registry import RegistrySettings, registry_codec
+        from compose.sections import data_folder
+        from schemas.codec import PLAIN
+
+        settings = self.settings.section("registry", RegistrySettings)
+        return registry_codec(settings, data_folder() / "registry") if settings.url else PLAIN
+
+    def _client_codec(self, *, offline: bool) -> "Codec":
+        """Return the codec of a client, which takes messages even where no server can be reached."""
+        from compose.errors import UnreachableError
+        from compose.registry import RegistrySettings, remembered_codec
+        from compose.sections import data_folder
+
+        if not offline:
+            try:
+                return self.codec()
+            except UnreachableError as error:
+                # What it writes now is read all the same: every reader reads both framings.
+                LOG.warning("records are framed without the schema registry", extra={"error": error.message})
+        return remembered_codec(self.settings.section("registry", RegistrySettings), data_folder() / "registry")
 
     # -- clients
 
@@ -91,6 +118,7 @@ class Wiring:
             outbox=outbox or self.outbox_path(user),
             kafka=self.kafka(),
             settings=self.settings.section("client", ClientSettings),
+            codec=self._client_codec(offline=offline),
             offline=offline,
         ).open()
 

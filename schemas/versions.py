@@ -55,6 +55,21 @@ def load() -> Sequence[SchemaVersion]:
     return check_sequence(versions)
 
 
+def registered_form(version: SchemaVersion) -> dict[str, Any]:
+    """Return a version's schema as registries get it: without texts, so that wording never makes another schema."""
+    file = files("schemas").joinpath("avro", f"{version.name}.v{version.version}.avsc")
+    form: dict[str, Any] = _without_docs(json.loads(file.read_text("utf-8")))
+    return form
+
+
+def _without_docs(part: Any) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(part, list):
+        return [_without_docs(each) for each in part]
+    if isinstance(part, dict):
+        return {key: _without_docs(value) for key, value in part.items() if key != "doc"}
+    return part
+
+
 def check_sequence(versions: Iterable[SchemaVersion]) -> Sequence[SchemaVersion]:
     """Return versions in order; raise ContractError where one is missing or two cannot be told apart on the wire."""
     ordered = sorted(versions, key=lambda each: (each.name, each.version))
