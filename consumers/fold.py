@@ -61,6 +61,14 @@ class Policy:
     """How far back blocks and parkings can be asked about. What an owner has not committed, and what it reads again
     before that, must always be less."""
 
+    def __post_init__(self) -> None:
+        """Refuse what cannot work. Raises ValueError."""
+        if self.id_ahead_ms_max < 0:
+            raise ValueError("policy.id_ahead_ms_max must not be negative")
+        for name in ("recipients_max", "body_bytes_max", "delivery_timeout_s", "blocks_max", "parked_max"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"policy.{name} must be at least 1")
+
 
 class Folded(NamedTuple):
     """What became of an event."""

@@ -6,6 +6,7 @@ takes over computes the same times, so a delivery that was spilled twice is stil
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from consumers.rows import MessageRow
@@ -34,9 +35,9 @@ class Schedule:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work. Raises ValueError."""
-        if not min(self.first_wait_s, self.wait_s_max) > 0:
+        if not (0 < self.first_wait_s < inf and 0 < self.wait_s_max < inf):
             raise ValueError("schedule needs first_wait_s and wait_s_max above 0")
-        if not (self.factor >= 1 and 0 <= self.jitter < 1 and self.bucket_s >= 1):
+        if not (1 <= self.factor < inf and 0 <= self.jitter < 1 and self.bucket_s >= 1):
             raise ValueError("schedule needs factor >= 1, 0 <= jitter < 1 and bucket_s >= 1")
 
     def wait_ms(self, attempt: int, message_id: bytes) -> int:

@@ -1,12 +1,43 @@
 """What a deployment can set on its workers."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from consumers.fold import Policy
 from consumers.folding import OwnerSettings
 from consumers.redelivery import Schedule
+
+_PORT_MAX: Final = 65_535
+_LEAST: Final[Mapping[int, tuple[str, ...]]] = {
+    0: ("drain_timeout_s", "grace_s", "broker_clock_skew_ms", "conflicts_per_minute_max", "metrics_port"),
+    1: (
+        "batch_records_max",
+        "records_in_flight_max",
+        "pending_max",
+        "cached_messages_max",
+        "cached_conversations_max",
+        "redrive_attempts_max",
+    ),
+    2: ("tail_records",),
+}
+"""Bound to the settings that must not be below it."""
+_ABOVE_0: Final = (
+    "session_timeout_s",
+    "poll_interval_s_max",
+    "in_flight_s_max",
+    "commit_interval_s",
+    "lease_check_s",
+    "stall_s",
+    "watchdog_s",
+    "retry_first_s",
+    "retry_s_max",
+    "status_interval_s",
+    "shared_poll_s",
+    "statistics_interval_s",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +60,9 @@ class WorkerSettings:
     """Records taken from Kafka at a time."""
     records_in_flight_max: int = 16_000
     """Records that may be unfinished before no more is read."""
+    in_flight_s_max: float = 0.5
+    """Nor more than are finished in this time at the speed of late, but two batches at least: what comes in waits
+    behind them, so a busy partition holds up the others no longer than this."""
     commit_interval_s: float = 1.0
     """How often positions are committed."""
     lease_check_s: float = 10.0
@@ -92,14 +126,34 @@ class WorkerSettings:
         """Refuse what cannot work. Raises ValueError."""
         if not self.group:
             raise ValueError("group is empty")
-        if self.batch_records_max < 1 or self.records_in_flight_max < 1:
-            raise ValueError("batch_records_max and records_in_flight_max must be at least 1")
-        if self.tail_records < 2:
-            raise ValueError("tail_records must be at least 2")
-        if min(self.shared_poll_s, self.statistics_interval_s) <= 0:
-            raise ValueError("shared_poll_s and statistics_interval_s must be above 0")
+        for bound, names in _LEAST.items():
+            for name in names:
+                # Said so that nan, which is neither above nor below, is refused too.
+                if not bound <= getattr(self, name) < math.inf:
+                    raise ValueError(f"{name} is {getattr(self, name)}, it must be at least {bound:g}")
+        for name in _ABOVE_0:
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}, it must be above 0")
+        if not 0 < self.partition_share_max <= 1:
+            raise ValueError(f"partition_share_max is {self.partition_share_max}, it must be above 0 and at most 1")
+        if self.metrics_port > _PORT_MAX:
+            raise ValueError(f"metrics_port is {self.metrics_port}, ports end at {_PORT_MAX}")
+        self._check_pairs()
         if self.alert_webhook and not self.alert_webhook.startswith(("http://", "https://")):
             raise ValueError("alert_webhook is no http:// or https:// URL")
+
+    def _check_pairs(self) -> None:
+        if self.retry_first_s > self.retry_s_max:
+            raise ValueError("retry_first_s must not be above retry_s_max")
+        if self.protocol == "classic" and self.session_timeout_s > self.poll_interval_s_max:
+            raise ValueError("session_timeout_s must not be above poll_interval_s_max")
+        # As-of questions go back over what is not committed, of which one batch may come on top, and over the tail.
+        asked_back = self.tail_records + self.records_in_flight_max + self.batch_records_max
+        if asked_back >= self.policy.block_window_offsets:
+            raise ValueError(
+                f"tail_records + records_in_flight_max + batch_records_max are {asked_back}, they must be below "
+                f"policy.block_window_offsets ({self.policy.block_window_offsets})"
+            )
 
     def owner_settings(self, partitions: int) -> OwnerSettings:
         """Return what each partition's owner is told; `partitions` is the events topic's count."""

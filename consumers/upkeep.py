@@ -15,7 +15,7 @@ from consumers.conflicts import Alert, ConflictKind, ConflictWatch
 from consumers.counters import Counters
 from consumers.errors import WorkerError
 from consumers.hot.contract import NOTHING, ConfigVersion
-from consumers.hot.keys import unusable, with_hot_values
+from consumers.hot.keys import taken_up
 from consumers.settings import WorkerSettings
 from consumers.statistics.contract import NodeReport
 from consumers.statistics.observed import NOTHING_OBSERVED, Observation, Observed
@@ -138,9 +138,10 @@ class Upkeep:
         if config.newest() == self.config.version:
             return
         found = config.read()
-        for error in unusable(found.values):
+        settings, left_out = taken_up(self._own_settings, found.values)
+        for error in left_out:
             LOG.warning("a hot setting is not taken up", extra={"error": error.message, "hint": error.hint})
-        self.settings = with_hot_values(self._own_settings, found.values)
+        self.settings = settings
         # Last: who sees another version finds its settings there.
         self.config = found
 

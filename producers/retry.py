@@ -1,6 +1,7 @@
 """When to send again what nobody has answered."""
 
 from dataclasses import dataclass
+from math import inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class RetryPolicy:
     """The largest part by which a wait is longer or shorter."""
 
     def __post_init__(self) -> None:
-        if not (0 < self.first_s <= self.max_s and self.factor >= 1 and 0 <= self.jitter < 1):
+        if not (0 < self.first_s <= self.max_s < inf and 1 <= self.factor < inf and 0 <= self.jitter < 1):
             raise ValueError("a retry policy needs 0 < first_s <= max_s, factor >= 1 and 0 <= jitter < 1")
 
     def ack_wait_s(self, attempt: int, chance: float) -> float:

@@ -1,5 +1,6 @@
 """What can be set about a client."""
 
+import math
 from dataclasses import dataclass, field
 
 from producers.checks import Limits
@@ -35,8 +36,9 @@ class ClientSettings:
 
     def __post_init__(self) -> None:
         for name in ("unanswered_rows_max", "unanswered_bytes_max", "in_flight_rows_max", "in_flight_bytes_max"):
-            if getattr(self, name) < 1:
+            if not 1 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be at least 1")
         for name in ("busy_timeout_s", "close_timeout_s", "keep_days", "linger_ms"):
-            if getattr(self, name) < 0:
+            # Said so that nan, which is neither above nor below, is refused too.
+            if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must not be negative")

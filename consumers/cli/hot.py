@@ -85,13 +85,15 @@ def _unset(
 
 def _change(factory: SharedFactory, key: str, value: str | None, *, execute: bool, output: Form | None) -> None:
     from consumers.hot import changing
-    from consumers.hot.keys import KEYS, parsed
+    from consumers.hot.keys import KEYS, check_fits, parsed
     from consumers.locks.locking import TableLocks
 
     if key not in KEYS:
         parsed(key, "")  # says what is wrong with it
     with opened(factory) as store:
         shared, name = store.shared(), who()
+        if value is not None:
+            check_fits(factory.worker_settings(), shared.config.read().values, key, value)
         if execute:
             done = changing.execute(TableLocks(shared.locks, name), shared.config, key, value, who=name)
         else:

@@ -7,7 +7,7 @@ it is unset. What all workers must agree on at every moment (limits of the fold,
 import dataclasses
 import difflib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from consumers.errors import WorkerError
@@ -98,24 +98,37 @@ def parsed(key: str, text: str) -> Any:  # noqa: ANN401 - each key has its own t
         raise HotValueError(f"{key} cannot be {text!r}", f"It takes {known.takes}.") from None
 
 
-def unusable(values: Mapping[str, str]) -> Iterator[HotValueError]:
-    """Yield why values of a version are not taken up: a newer or older worker may have made it."""
+def taken_up(settings: WorkerSettings, values: Mapping[str, str]) -> tuple[WorkerSettings, Sequence[HotValueError]]:
+    """Return a worker's settings with hot values in the place of its own, and why some are left out.
+
+    A newer or older worker may have made them, and what goes with one worker's own settings may not go with another's.
+    """
+    left_out: list[HotValueError] = []
     for key, text in values.items():
         try:
-            parsed(key, text)
+            settings = _with(settings, key, text)
         except HotValueError as error:
-            yield error
+            left_out.append(error)
+    return settings, left_out
 
 
 def with_hot_values(settings: WorkerSettings, values: Mapping[str, str]) -> WorkerSettings:
     """Return a worker's settings with hot values in the place of its own; unusable ones are left out."""
-    for key, text in values.items():
-        try:
-            value = parsed(key, text)
-        except HotValueError:
-            continue
-        settings = _replaced(settings, KEYS[key].field, value)
-    return settings
+    return taken_up(settings, values)[0]
+
+
+def check_fits(settings: WorkerSettings, values: Mapping[str, str], key: str, text: str) -> None:
+    """Raise HotValueError where a value does not go with a worker's own settings and the other hot ones."""
+    _with(with_hot_values(settings, {name: value for name, value in values.items() if name != key}), key, text)
+
+
+def _with(settings: WorkerSettings, key: str, text: str) -> WorkerSettings:
+    value = parsed(key, text)
+    try:
+        changed: WorkerSettings = _replaced(settings, KEYS[key].field, value)
+    except ValueError as error:
+        raise HotValueError(f"{key} cannot be {text!r}: {error}", "Take a value that goes with the others.") from None
+    return changed
 
 
 def value_of(settings: WorkerSettings, key: str) -> object:

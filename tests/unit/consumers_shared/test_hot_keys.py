@@ -2,7 +2,7 @@
 
 import pytest
 
-from consumers.hot.keys import KEYS, HotValueError, parsed, unusable, value_of, with_hot_values
+from consumers.hot.keys import KEYS, HotValueError, check_fits, parsed, taken_up, value_of, with_hot_values
 from consumers.settings import WorkerSettings
 
 OWN = WorkerSettings(batch_records_max=7)
@@ -39,7 +39,17 @@ def test_what_is_not_hot_or_out_of_bounds_is_refused_and_left_out(key: str, text
     assert refused.value.exit_code == 2
     assert refused.value.hint
     assert with_hot_values(OWN, {key: text}) == OWN
-    assert len(list(unusable({key: text, "worker.records_in_flight_max": "3"}))) == 1
+    assert len(taken_up(OWN, {key: text, "worker.records_in_flight_max": "3"})[1]) == 1
+
+
+def test_what_does_not_go_with_the_workers_own_settings_or_the_other_hot_ones_is_refused_and_left_out() -> None:
+    hot = {"worker.batch_records_max": "100000", "worker.records_in_flight_max": "900000"}
+    settings, left_out = taken_up(OWN, hot)
+    assert (settings.batch_records_max, settings.records_in_flight_max) == (100_000, OWN.records_in_flight_max)
+    assert ["block_window_offsets" in error.message for error in left_out] == [True]
+    with pytest.raises(HotValueError, match="block_window_offsets"):
+        check_fits(OWN, hot, "worker.records_in_flight_max", "900000")
+    check_fits(OWN, {"worker.records_in_flight_max": "900000"}, "worker.records_in_flight_max", "800000")
 
 
 def test_a_typo_gets_a_guess() -> None:
