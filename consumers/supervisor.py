@@ -22,10 +22,8 @@ LOG = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.1
 
-NOT_RESTARTED: Final = frozenset(
-    {ExitCode.DONE, ExitCode.USAGE, ExitCode.FENCED, ExitCode.LOST_RANGE, ExitCode.TOPIC_CHANGED}
-)
-"""Codes after which a worker is not started again: it would end the same way (case K15)."""
+NOT_RESTARTED: Final = frozenset({ExitCode.DONE, ExitCode.USAGE, ExitCode.LOST_RANGE, ExitCode.TOPIC_CHANGED})
+"""Codes after which a worker is not started again: it would end the same way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +34,22 @@ class RestartPolicy:
     s_max: float = 60.0
     unreachable_s_max: float = 5.0
     """Longest wait after a worker found no server at its start: once it is back, the others' work waits for this."""
+    fenced_s: float = 5.0
+    """Wait after a worker was fenced for the first time. A static member can be fenced by itself: its request to join
+    took effect, but the answer was lost with a broker, and it asked again under the id that it had before."""
     steady_s: float = 60.0
     """A worker that ran for so long begins with the first wait again."""
 
-    def wait_s(self, code: int, deaths: int) -> float | None:
-        """Return the wait after the `deaths`-th death in a row (from 1), None where it is not started again."""
+    def wait_s(self, code: int, deaths: int, fences: int = 1) -> float | None:
+        """Return the wait after the `deaths`-th death in a row (from 1), None where it is not started again.
+
+        `fences` of them were because another process has its static member id: at the second one there really is
+        one, and of the two supervisors the one that is fenced twice gives up (case K15).
+        """
         if code in NOT_RESTARTED:
             return None
+        if code == ExitCode.FENCED:
+            return self.fenced_s if fences <= 1 else None
         s_max = self.unreachable_s_max if code == ExitCode.UNREACHABLE else self.s_max
         return min(s_max, self.first_s * 2.0 ** min(deaths - 1, 30))
 
@@ -50,7 +57,7 @@ class RestartPolicy:
 class Slot:
     """One worker's place: its number, and with it its name, stay over restarts."""
 
-    __slots__ = ("child", "code", "deaths", "number", "start_at", "started_at")
+    __slots__ = ("child", "code", "deaths", "fences", "number", "start_at", "started_at")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -58,6 +65,7 @@ class Slot:
         self.code: int | None = None
         """How it ended for good."""
         self.deaths = 0
+        self.fences = 0
         self.start_at = 0.0
         self.started_at = 0.0
 
@@ -131,9 +139,10 @@ class Supervisor:
     def _died(self, slot: Slot, code: int) -> None:
         _close(slot)
         if monotonic() - slot.started_at >= self._policy.steady_s:
-            slot.deaths = 0
+            slot.deaths = slot.fences = 0
         slot.deaths += 1
-        wait_s = self._policy.wait_s(code, slot.deaths)
+        slot.fences += code == ExitCode.FENCED
+        wait_s = self._policy.wait_s(code, slot.deaths, slot.fences)
         extra = {"slot": slot.number, "code": code, "deaths": slot.deaths, "restart_in_s": wait_s}
         LOG.error("worker process ended", extra=extra)
         if wait_s is None:

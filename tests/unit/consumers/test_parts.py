@@ -190,11 +190,18 @@ def test_records_that_wait_while_nothing_moves_are_noticed() -> None:
 
 
 def test_a_worker_that_would_end_the_same_way_is_not_restarted() -> None:
-    # case K15, K21
+    # case K21
     policy = RestartPolicy(first_s=1, s_max=8)
-    assert policy.wait_s(ExitCode.FENCED, 1) is None
     assert policy.wait_s(ExitCode.LOST_RANGE, 1) is None
+    assert policy.wait_s(ExitCode.TOPIC_CHANGED, 1) is None
     assert [policy.wait_s(-9, deaths) for deaths in (1, 2, 3, 4, 50)] == [1, 2, 4, 8, 8]
+
+
+def test_a_worker_that_was_fenced_is_restarted_once() -> None:
+    # case K15: it may have been fenced by itself; fenced again, there is another
+    policy = RestartPolicy(fenced_s=5)
+    assert policy.wait_s(ExitCode.FENCED, 4, 1) == 5
+    assert policy.wait_s(ExitCode.FENCED, 5, 2) is None
 
 
 def test_a_worker_that_found_no_server_tries_again_soon() -> None:
