@@ -26,7 +26,8 @@ def check_topic(kafka: Mapping[str, Setting], store: Store, settings: WorkerSett
 
     Raises TopicChangedError, KafkaUnavailableError, KafkaRefusedError and the store's errors.
     """
-    admin = AdminClient(admin_config(kafka))
+    # The errors that we raise say what is wrong; librdkafka would say it 20 times a second on standard error.
+    admin = AdminClient({**admin_config(kafka), "log_level": 0})
     try:
         partitions = {name: _partitions(admin, name) for name in (EVENTS, INBOX, DEAD_LETTERS)}
         identity = settings.topic_identity or _topic_id(admin, EVENTS)
