@@ -52,13 +52,20 @@ def verdict(error: KafkaError, member: str) -> WorkerError | None:
             f"the static member id {member!r} is still held: {error.str()}",
             "If its process died, wait for the group's session time-out; else give each worker its own node name.",
         )
-    if error.code() in _REFUSED_CODES:
-        return KafkaRefusedError(
-            f"Kafka refused: {error.str()}", "Look at the credentials and the ACLs of this worker's user."
-        )
+    if refused := refusal(error):
+        return refused
     if is_fatal(error):
         return KafkaRefusedError(f"Kafka's client gave up: {error.str()}", "Start the worker again.")
     return None
+
+
+def refusal(error: KafkaError) -> KafkaRefusedError | None:
+    """Return the error that ends a worker which may not do what it must; None for any other error."""
+    if not any(_is(error, code) for code in _REFUSED_CODES):
+        return None
+    return KafkaRefusedError(
+        f"Kafka refused: {error.str()}", "Look at the credentials and the ACLs of this worker's user."
+    )
 
 
 def translated(error: KafkaException, doing: str) -> WorkerError:

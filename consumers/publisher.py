@@ -1,8 +1,9 @@
 """Hands records to Kafka and knows when all of a job's records are in the log.
 
 A job is done when each of its records has a good delivery report. A record that fails is handed over again; so is
-everything unreported when the idempotent producer turns fatal and is made anew (case K14). The order among a job's
-records is of no meaning: those who read them go by rank.
+everything unreported when the idempotent producer turns fatal and is made anew (case K14). What this worker's user may
+not write ends the worker (case K2): trying again would only hide the cause. The order among a job's records is of no
+meaning: those who read them go by rank.
 """
 
 import logging
@@ -10,12 +11,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from time import monotonic
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from consumers.counters import Counters
-from consumers.kafka_errors import ALL_BROKERS_DOWN, is_fatal
+from consumers.kafka_errors import ALL_BROKERS_DOWN, is_fatal, refusal
+
+if TYPE_CHECKING:
+    from consumers.errors import KafkaRefusedError
 
 LOG = logging.getLogger(__name__)
 
@@ -29,7 +33,7 @@ _PURGE_S: Final = 10.0
 class Job:
     """Records that go out together; itself the delivery callback of each of them."""
 
-    __slots__ = ("done", "failed", "handed_over", "left", "records")
+    __slots__ = ("done", "error", "failed", "handed_over", "left", "records")
 
     def __init__(self, records: Iterable[Outgoing], done: Callable[[], None]) -> None:
         self.records: Iterator[Outgoing] = iter(records)
@@ -37,17 +41,20 @@ class Job:
         """Called once, when all records are in the log."""
         self.left = 0
         self.failed: list[Outgoing] = []
+        self.error: KafkaError | None = None
+        """Why the last of those failed."""
         self.handed_over = False
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
         """Take a delivery report. Never raises."""
         self.left -= 1
         if error is not None:
+            self.error = error
             self.failed.append((str(message.topic()), message.key(), message.value() or b""))
 
 
 class Publisher:
-    """One idempotent producer, remade when it turns fatal. For one thread."""
+    """One idempotent producer, made when it is first pumped and remade when it turns fatal. For one thread."""
 
     def __init__(self, make: Callable[[Callable[[KafkaError], None]], Producer], counters: Counters) -> None:
         self._make = make
@@ -56,9 +63,10 @@ class Publisher:
         self._reported: list[Job] = []
         self._later: deque[tuple[float, Job]] = deque()
         self._fatal = False
+        self._refused: KafkaRefusedError | None = None
         self.down = False
         """Whether no broker could be reached when last tried."""
-        self._producer: Any = make(self._error)
+        self._producer: Any = None
 
     def submit(self, job: Job) -> None:
         """Take a job; `pump` hands its records over."""
@@ -75,7 +83,12 @@ class Publisher:
         return self.unsent + len(self._reported)
 
     def pump(self, wait_s: float = 0.0) -> None:
-        """Serve delivery reports, for at most `wait_s`, and hand over as much as the producer takes."""
+        """Serve delivery reports, for at most `wait_s`, and hand over as much as the producer takes.
+
+        Raises KafkaRefusedError where this worker's user may not write.
+        """
+        if self._producer is None:
+            self._producer = self._make(self._error)
         if self._producer.poll(wait_s):
             self.down = False
         if self._fatal:
@@ -87,6 +100,8 @@ class Publisher:
         while waiting and self._hand_over(waiting[0]):
             self._reported.append(waiting.popleft())
         self._finish(now)
+        if self._refused is not None:
+            raise self._refused
 
     def _hand_over(self, job: Job) -> bool:
         """Produce a job's records; say whether that was all of them."""
@@ -103,9 +118,10 @@ class Publisher:
             except KafkaException as error:
                 job.left -= 1
                 job.records = chain((record,), job.records)
-                if not is_fatal(error.args[0]):
+                self._refused = self._refused or refusal(error.args[0])
+                if not (self._refused or is_fatal(error.args[0])):
                     raise
-                self._fatal = True
+                self._fatal = is_fatal(error.args[0])
                 return False
         return True
 
@@ -116,6 +132,7 @@ class Publisher:
             if job.left:
                 unreported.append(job)
             elif job.failed:
+                self._refused = self._refused or (refusal(job.error) if job.error else None)
                 self._counters.republished += len(job.failed)
                 job.records, job.failed = iter(job.failed), []
                 self._later.append((now + RETRY_S, job))
@@ -126,6 +143,7 @@ class Publisher:
     def _error(self, error: KafkaError) -> None:
         """Take an error event of the producer."""
         self._counters.kafka_errors += 1
+        self._refused = self._refused or refusal(error)
         if is_fatal(error):
             self._fatal = True
         if error.code() == ALL_BROKERS_DOWN:
@@ -144,11 +162,11 @@ class Publisher:
         self._producer = self._make(self._error)
 
     def close(self, timeout_s: float) -> int:
-        """Wait for reports for at most `timeout_s`; return how many records are still unreported."""
+        """Wait for reports for at most `timeout_s`; return how many jobs are not done. Raises KafkaRefusedError."""
         deadline = monotonic() + timeout_s
         while self.unfinished and monotonic() < deadline:
             self.pump(0.02)
-        if len(self._producer):
+        if self._producer is not None and len(self._producer):
             self._producer.purge()
             self._producer.poll(0)
         return self.unfinished

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from consumers import pipeline as pipeline_module
 from consumers import publisher as publisher_module
 from consumers.counters import Counters
-from consumers.errors import StoreRefusedError, StoreUnavailableError
+from consumers.errors import KafkaRefusedError, StoreRefusedError, StoreUnavailableError
 from consumers.held import HeldPartition, Stage
 from consumers.kafka_errors import FATAL
 from consumers.outage import Outage
@@ -141,12 +141,15 @@ class Bench:
         self.held = HeldPartition(0)
         self.held.stage, self.held.owner = Stage.OWNED, self.owner
 
-    def _make(self, _error: Any) -> Any:
+    def _make(self, error: Any) -> Any:
+        self.errors = error
         self.producers.append(FakeProducer())
         return self.producers[-1]
 
     @property
     def producer(self) -> FakeProducer:
+        if not self.producers:
+            self.publisher.pump()
         return self.producers[-1]
 
     def batch(self, *events: Any) -> None:
@@ -265,6 +268,42 @@ def test_a_fatal_producer_is_made_anew_and_the_unreported_goes_again(bench: Benc
     bench.turn()
     assert bench.owner.commit_position() == 2
     assert (bench.counters.producer_rebuilds, bench.counters.republished) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED),
+        KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED),
+        KafkaError(FATAL, KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED).str(), fatal=True),
+    ],
+)
+def test_what_may_not_be_written_ends_the_worker_with_its_cause(bench: Bench, refused: KafkaError) -> None:
+    # case K2
+    bench.batch(send(1))
+    bench.store.answer(0)
+    bench.turn()
+    bench.producer.report(refused)
+    with pytest.raises(KafkaRefusedError, match="authorization failed") as caught:
+        bench.turn()
+    assert "ACLs" in caught.value.hint
+    assert bench.owner.commit_position() == 0
+
+
+def test_an_error_event_of_the_producer_that_refuses_ends_the_worker_and_another_does_not(bench: Bench) -> None:
+    # case K2
+    bench.turn()
+    bench.errors(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    bench.turn()
+    bench.errors(KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED))
+    with pytest.raises(KafkaRefusedError):
+        bench.turn()
+
+
+def test_a_publisher_that_was_never_pumped_has_made_nothing(bench: Bench) -> None:
+    assert bench.producers == []
+    assert bench.publisher.close(0) == 0
+    assert bench.producers == []
 
 
 def test_what_is_given_up_is_neither_answered_nor_finished(bench: Bench) -> None:
