@@ -24,9 +24,9 @@ def consumer_config(kafka: Mapping[str, Setting], settings: WorkerSettings, memb
     # All partitions share one queue in the client, so a partition with a backlog puts in front of the others what is
     # fetched ahead of it: by default up to 100,000 records or all of those 16 MiB. With little of it, and no wait
     # before more is fetched, it is thousands; the worker is fed all the same.
-    config.setdefault("queued.min.messages", 4_000)
+    config.setdefault("queued.min.messages", 1_000)
     config.setdefault("fetch.queue.backoff.ms", 5)
-    config.setdefault("max.partition.fetch.bytes", 524_288)
+    config.setdefault("max.partition.fetch.bytes", 262_144)
     config.setdefault("fetch.wait.max.ms", 100)
     if member:
         config["group.instance.id"] = member

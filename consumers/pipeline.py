@@ -69,6 +69,8 @@ class Pipeline:
         """Partitions of which the store says that a later owner has them."""
         self.unwritten = 0
         """Writes that the store has not answered."""
+        self.finished = 0
+        """Records that are finished, since the start."""
         self.unfinished = 0
         """Records that were folded and are not finished."""
 
@@ -198,6 +200,7 @@ class Pipeline:
         if held.stage is not Stage.OWNED:
             return
         self.unfinished -= flight.records
+        self.finished += flight.records
         held.flights.remove(flight)
         flight.owner.finished(work)
         counters = self._counters

@@ -33,6 +33,7 @@ from consumers.settings import WorkerSettings
 from consumers.statistics.observed import Observation, Observed
 from consumers.stores.contract import MessageKey, Rows, Store, TopicRecord
 from consumers.upkeep import Upkeep
+from consumers.window import Window
 from consumers.work import Needs
 from schemas.codec import Codec
 from schemas.topics import EVENTS, VALUE_BYTES_MAX, Setting
@@ -126,6 +127,7 @@ class Worker:
         self._deadline: float | None = None
         now = monotonic()
         self._turn_at = now
+        self._window = Window(settings.records_in_flight_max, now)
         self._progress = Progress(settings.watchdog_s, now)
         self._commit_at = self._lease_at = self._remind_at = self._report_at = now
 
@@ -208,12 +210,22 @@ class Worker:
             self._look_whether_store_is_back()
         if self._stash or self._outage.active or self._pipeline.folds_again:
             return False
-        if self._pipeline.unfinished >= self._settings.records_in_flight_max:
+        if self._pipeline.unfinished >= self._unfinished_max(now):
             return False
         if self._paused:
             self._resume()
         self._shut_since = None
         return True
+
+    def _unfinished_max(self, now: float) -> int:
+        settings = self._settings
+        return self._window.look(
+            self._pipeline.finished,
+            now,
+            least=2 * settings.batch_records_max,
+            most=settings.records_in_flight_max,
+            within_s=settings.in_flight_s_max,
+        )
 
     def _keep_polling(self, now: float) -> None:
         """Wait for what is in flight; when that takes long, pause the partitions and poll without reading."""

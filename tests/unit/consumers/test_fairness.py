@@ -76,5 +76,5 @@ def test_one_that_is_alone_gets_all_and_nothing_is_forgotten() -> None:
 
 def test_little_of_a_partition_with_a_backlog_is_fetched_ahead_of_the_others() -> None:
     config = consumer_config({}, WorkerSettings(), "")
-    assert config["queued.min.messages"] == 4_000
+    assert config["queued.min.messages"] == 1_000
     assert consumer_config({"queued.min.messages": 9}, WorkerSettings(), "")["queued.min.messages"] == 9
