@@ -2,7 +2,7 @@
 
 import typer
 
-from compose.commands import config, demo, message, stack
+from compose.commands import config, demo, message, stack, verify
 from consumers import cli as server
 from producers import cli as client
 
@@ -13,5 +13,6 @@ def register_all(app: typer.Typer) -> None:
     client.register(app)
     server.register(app)
     message.register(app)
+    verify.register(app)
     stack.register(app)
     config.register(app)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from schemas.codec import Codec
     from schemas.topics import Setting
 
-_COLUMNS = ("kind", "conversation_id", "message_id", "detail", "mended")
+COLUMNS = ("kind", "conversation_id", "message_id", "detail", "mended")
 _FAILED, _PARTLY_DONE, _INTERRUPTED = 1, 4, 130
 
 
@@ -102,24 +102,28 @@ def _replay(  # noqa: PLR0913 - one parameter an option
         partitions=frozenset(partition or ()),
         conversations=frozenset(conversation or ()),
     )
-    job = _Job(context.obj, wish, rate, state, output)
+    job = ReplayJob(context.obj, wish, rate, state)
     if to_jsonl is not None:
         job.to_jsonl(to_jsonl)
-    else:
-        job.rebuild(into_sqlite, into_keyspace, compares=compare, mends=execute)
+        return
+    found = job.rebuild(into_sqlite, into_keyspace, compares=compare, mends=execute)
+    context.obj.show(map(row, found), COLUMNS, output)
+    left = sum(not each.mended for each in found)
+    if left:
+        raise typer.Exit(_PARTLY_DONE if execute and left < len(found) else _FAILED)
 
 
-class _Job:
+class ReplayJob:
     """One replay as it was asked for."""
 
-    def __init__(self, factory: ReplayFactory, wish: "Wish", rate: float, state: Path | None, form: str | None) -> None:
+    def __init__(self, factory: ReplayFactory, wish: "Wish", rate: float, state: Path | None) -> None:
         self._factory = factory
         self._wish = wish
         self._rate = rate
         self._state = state
-        self._form = form
 
     def to_jsonl(self, path: Path) -> None:
+        """Write the records as JSON lines."""
         from consumers.replay.run import Source, plan, to_jsonl
 
         with self._reading("reading") as (log, control):
@@ -130,7 +134,10 @@ class _Job:
         _say(f"{outcome.done:,} records in {outcome.seconds:.1f} s{_rate(outcome)}")
         _end_if_interrupted(outcome, self._state)
 
-    def rebuild(self, file: Path | None, keyspace: str | None, *, compares: bool, mends: bool) -> None:
+    def rebuild(
+        self, file: Path | None, keyspace: str | None, *, compares: bool, mends: bool
+    ) -> "Sequence[Difference]":
+        """Rebuild into a file, a keyspace or for the moment; return what the live store has otherwise."""
         from consumers.replay.run import Source, plan, rebuild, topic_of
 
         live = self._factory.open_store()
@@ -152,14 +159,15 @@ class _Job:
                 _end_if_interrupted(outcome, self._state)
                 if (file or keyspace) and topic.topic_id:
                     target.record_topic(topic, None)
-                if compares or not (file or keyspace):
-                    self._compare(target, live, outcome, partitions, topic.generation, mends=mends)
+                if not compares and (file or keyspace):
+                    return ()
+                return self._compare(target, live, outcome, partitions, topic.generation, mends=mends)
         finally:
             live.close()
 
     def _compare(  # noqa: PLR0913 - the two stores and what they hold
         self, target: "Store", live: "Store", outcome: "Outcome", partitions: int, generation: int, *, mends: bool
-    ) -> None:
+    ) -> "Sequence[Difference]":
         from consumers.replay.comparing import Comparison
         from consumers.replay.log import committed
         from consumers.replay.run import compare, reaches
@@ -169,13 +177,10 @@ class _Job:
         done = committed(self._factory.kafka(), EVENTS, group, [span.partition for span in outcome.spans])
         comparison = Comparison(target, live, reaches(outcome, generation, done), partitions)
         found = list(compare(comparison, outcome, self._wish, mend=mends))
-        self._factory.show(map(_row, found), _COLUMNS, self._form)
         _say(_summary(comparison.checked, found, mended=mends))
         if not outcome.is_whole:
             _say("conversations and rows that nobody sent are compared only by a replay from the first record")
-        left = sum(not each.mended for each in found)
-        if left:
-            raise typer.Exit(_PARTLY_DONE if mends and left < len(found) else _FAILED)
+        return found
 
     @contextmanager
     def _reading(self, what: str) -> "Iterator[tuple[Log, Control]]":
@@ -231,7 +236,8 @@ def _end_if_interrupted(outcome: "Outcome", state: Path | None) -> None:
         raise typer.Exit(_INTERRUPTED)
 
 
-def _row(difference: "Difference") -> Mapping[str, object]:
+def row(difference: "Difference") -> Mapping[str, object]:
+    """Return a difference as a row for people and programs."""
     from schemas.identity import text_of
 
     kind, conversation_id, message_id, detail, mended = difference

@@ -210,6 +210,7 @@ def _pack_conversation(row: ConversationRow, owner: bytes, ids: PreparedIds) -> 
             _list([_INTS.pack(4, bucket) for bucket in row.buckets]),
             _list([_value(_pack_block(change)) for change in row.blocks]),
             _list([_value(_value(install) + _LONG.pack(8, seq)) for install, seq in row.sequences]),
+            # Never none again once there were some: a fold drops an old parking only when it adds one.
             _value(to_text(row.parkings).encode()) if row.parkings else _UNSET,
             key,
         )

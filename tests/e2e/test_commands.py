@@ -120,3 +120,14 @@ def test_an_empty_recipient_is_refused_before_anything_is_written(embedded: Depl
     assert done.stderr.startswith("error: ")
     listed = embedded.twotick("outbox", "list", "--as", user, "--output", "json")
     assert json.loads(listed.stdout) == []
+
+
+def test_verify_finds_nothing_after_a_round_trip(embedded: Deployment):
+    sent = embedded.twotick("send", "--as", "vera", "--to", "walt", "hello", "--wait", "sent")
+    assert sent.returncode == 0, sent.stderr
+    outbox = embedded.wiring.outbox_path("vera")
+    ran = embedded.twotick("verify", "--outbox", str(outbox), "--output", "jsonl")
+    assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr + ran.stdout
+    assert "compared 1 messages of 1 outboxes" in ran.stderr
+    assert "nothing is missing, nothing is odd" in ran.stderr
+    assert embedded.twotick("verify", "--no-log", "--outbox", "/nowhere").returncode == 3
