@@ -252,7 +252,6 @@ class PartitionOwner:
         """Return the newest bucket to which nothing may be added: one behind it may be read at any time."""
         return max(self.spilled_to, self._settings.schedule.bucket_at(now_ms))
 
-    def bucket_due(self, now_ms: int) -> int | None:
-        """Return the oldest bucket that is over and not worked off; None where there is none."""
-        bucket = self.spilled_to + 1
-        return bucket if bucket < self._settings.schedule.bucket_at(now_ms) else None
+    def buckets_due(self, now_ms: int) -> range:
+        """Return the buckets that are over and not worked off."""
+        return range(self.spilled_to + 1, self._settings.schedule.bucket_at(now_ms))

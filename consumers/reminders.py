@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import count, islice
+from itertools import chain, count, islice
 from typing import TYPE_CHECKING, Final
 
 from consumers.counters import Counters
@@ -26,6 +26,8 @@ LOG = logging.getLogger(__name__)
 
 DUE_MAX: Final = 200
 """Deliveries looked at in one go, per partition."""
+EMPTY_MAX: Final = 20
+"""Buckets looked into in one go, per partition: after a long downtime most of them are empty."""
 SPILL_MAX: Final = 1_000
 """Deliveries spilled in one go, per partition."""
 _PUT_OFF_MS: Final = 1_000
@@ -185,15 +187,29 @@ class Reminders:
         """Take the next part of the oldest bucket that is over; forget the bucket when all of it is safe."""
         bucket = self._buckets.get(held.partition)
         if bucket is None:
-            number = owner.bucket_due(now_ms)
-            if number is None:
+            bucket = self._oldest(held.partition, owner.buckets_due(now_ms)[:EMPTY_MAX])
+            if bucket is None:
                 return
-            bucket = self._buckets[held.partition] = Bucket(number, self._store.spilled(held.partition, number))
+            self._buckets[held.partition] = bucket
         try:
             self._next_page(bucket, held, owner, now_ms)
         except Exception:
             self._buckets.pop(held.partition, None)
             raise
+
+    def _oldest(self, partition: int, due: Iterable[int]) -> Bucket | None:
+        """Return the oldest bucket that holds something, or else the newest: what drops it passes the empty ones too.
+
+        A spill of this owner that lands in one of those meanwhile finds that its bucket is over when it is answered.
+        """
+        bucket = None
+        for number in due:
+            pages = self._store.spilled(partition, number)
+            head = list(islice(pages, 1))
+            bucket = Bucket(number, chain(head, pages))
+            if head:
+                break
+        return bucket
 
     def _next_page(self, bucket: Bucket, held: HeldPartition, owner: PartitionOwner, now_ms: int) -> None:
         if bucket.failed:
@@ -238,10 +254,8 @@ class Reminders:
 
     def _is_ours(self, owner: PartitionOwner) -> bool:
         """Say whether the lease still names this owner. Raises StoreUnavailableError, StoreRefusedError."""
-        return any(
-            lease.partition == owner.partition and (lease.epoch, lease.node) == owner.owner
-            for lease in self._store.leases()
-        )
+        lease = self._store.lease(owner.partition)
+        return lease is not None and (lease.epoch, lease.node) == owner.owner
 
 
 def _safe(bucket: Bucket, error: Exception | None) -> None:

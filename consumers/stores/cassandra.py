@@ -224,6 +224,11 @@ class CassandraStore:
         self._open.check()
         return self._leases.claim(partition, node)
 
+    def lease(self, partition: int) -> Lease | None:
+        """Read one lease, serially."""
+        self._open.check()
+        return self._leases.one(partition)
+
     def leases(self) -> Sequence[Lease]:
         """Read all leases, serially."""
         self._open.check()

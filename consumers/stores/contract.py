@@ -139,6 +139,9 @@ class Store(Protocol):
         Raises StoreUnavailableError where the outcome is unknown: claim again; an epoch may be skipped, never shared.
         """
 
+    def lease(self, partition: int) -> Lease | None:
+        """Read one lease, serially; None where nobody ever claimed it. Raises as `leases` does."""
+
     def leases(self) -> Sequence[Lease]:
         """Read all leases, serially: what is returned is not stale."""
 

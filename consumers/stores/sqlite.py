@@ -180,6 +180,11 @@ class SqliteStore:
         with self._transaction() as connection:
             return Lease(*connection.execute(_CLAIM, (partition, node, self._now_ms())).fetchone())
 
+    def lease(self, partition: int) -> Lease | None:
+        """Read one lease."""
+        found = self._fetch("SELECT * FROM partition_leases WHERE log_partition = ?", (partition,))
+        return Lease(*found[0]) if found else None
+
     def leases(self) -> Sequence[Lease]:
         """Read all leases."""
         return [Lease(*found) for found in self._fetch("SELECT * FROM partition_leases ORDER BY log_partition")]

@@ -126,7 +126,7 @@ _REPLACED: dict[str, tuple[Replacement, ...]] = {
     "recovery": ((producers.backlog.Backlog, "recover", lambda _: 0),),
     "redelivery": (
         (consumers.owner.PartitionOwner, "due", lambda *_: []),
-        (consumers.owner.PartitionOwner, "bucket_due", lambda *_: None),
+        (consumers.owner.PartitionOwner, "buckets_due", lambda *_: range(0)),
     ),
     "tail": ((consumers.assignment, "start_of", _no_tail),),
     "by_rank": ((producers.arrivals, "rises", _by_arrival),),

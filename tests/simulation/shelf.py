@@ -186,6 +186,10 @@ class StoreSession:
             raise StoreUnavailableError("the claim's outcome is unknown")
         return lease
 
+    def lease(self, partition: int) -> Lease | None:
+        self._call("leases", self._world.faults.read_fails)
+        return self._world.shelf.leases.get(partition)
+
     def leases(self) -> Sequence[Lease]:
         self._call("leases", self._world.faults.read_fails)
         return list(self._world.shelf.leases.values())

@@ -218,7 +218,7 @@ def test_a_failed_dead_letter_write_holds_the_offset(bench: Bench) -> None:
     # case M5: it fails, so nothing is committed; it succeeds, so it is
     bench.batch(event("READ", 9, "bob"))
     bench.turn()
-    bench.producer.report(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), only=DEAD_LETTERS)
+    bench.producer.report(KafkaError(KafkaError.NOT_ENOUGH_REPLICAS), only=DEAD_LETTERS)
     bench.producer.report(only=INBOX)
     bench.turn()
     assert bench.owner.commit_position() == 0

@@ -1,6 +1,9 @@
-"""Spilled deliveries on their way into a later bucket."""
+"""Spilled deliveries on their way into a later bucket, and buckets that are over."""
 
-from typing import Any
+# ruff: noqa: D102 - the fakes' methods are those of what they stand for
+
+from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 
@@ -9,7 +12,8 @@ from consumers.errors import StoreRefusedError, StoreUnavailableError
 from consumers.held import HeldPartition, Stage
 from consumers.outage import Outage
 from consumers.pipeline import Pipeline
-from consumers.reminders import Bucket, Reminders
+from consumers.reminders import EMPTY_MAX, Bucket, Reminders
+from consumers.stores.contract import Lease, Pending
 
 NOTHING: Any = None
 
@@ -24,3 +28,77 @@ def test_a_store_that_takes_no_spill_is_left_alone_for_a_while_or_ends_the_worke
     assert (bucket.unsafe, bucket.failed, outage.active) == (1, True, True)
     with pytest.raises(StoreRefusedError):
         reminders._spilled_again(bucket, held, 5, StoreRefusedError("no permission", ""))
+
+
+class Shelf:
+    """Spilled deliveries by bucket, and what was asked."""
+
+    def __init__(self, buckets: dict[int, list[Pending]], epoch: int = 1) -> None:
+        self.buckets = buckets
+        self.read: list[int] = []
+        self.dropped: list[int] = []
+        self.standing = Lease(0, epoch, "n", 0)
+
+    def spilled(self, _partition: int, bucket: int) -> Iterator[Pending]:
+        self.read.append(bucket)
+        return iter(self.buckets.get(bucket, []))
+
+    def lease(self, partition: int) -> Lease | None:
+        return self.standing if partition == 0 else None
+
+    def drop_spilled(self, _partition: int, bucket: int) -> None:
+        self.dropped.append(bucket)
+
+
+class Owner:
+    """An owner that has worked off the bucket before the first."""
+
+    partition = 0
+    owner = (1, "n")
+
+    def __init__(self, first: int, over: int) -> None:
+        self.spilled_to, self.over = first - 1, over
+
+    def buckets_due(self, _now_ms: int) -> range:
+        return range(self.spilled_to + 1, self.over)
+
+
+def work_off(shelf: Any, owner: Any) -> tuple[Reminders, Pipeline]:
+    pipeline = Pipeline(NOTHING, NOTHING, NOTHING, Outage(1.0, 4.0), Counters())
+    reminders = Reminders(shelf, NOTHING, pipeline, NOTHING, Counters())
+    reminders._work_off(HeldPartition(0), owner, 0)
+    return reminders, pipeline
+
+
+def test_a_run_of_empty_buckets_is_passed_in_one_go() -> None:
+    shelf, owner = Shelf({}), Owner(100, 10_180)
+    reminders, _ = work_off(shelf, owner)
+    assert shelf.read == list(range(100, 100 + EMPTY_MAX))
+    assert shelf.dropped == [99 + EMPTY_MAX]
+    assert owner.spilled_to == 99 + EMPTY_MAX
+    assert reminders._buckets == {}
+
+
+def test_a_bucket_that_holds_something_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    pending = [Pending("c", number.to_bytes(16, "big"), 1) for number in range(3)]
+    shelf, owner = Shelf({103: pending}), Owner(100, 200)
+    pages: list[Any] = []
+
+    def page(_reminders: Any, bucket: Bucket, page: Any, *_rest: Any) -> None:
+        pages.append((bucket.number, list(page)))
+        bucket.unsafe += 1
+
+    monkeypatch.setattr(Reminders, "_redeliver_page", page)
+    reminders, _ = work_off(shelf, owner)
+    assert pages == [(103, pending)]
+    assert (shelf.read, shelf.dropped, owner.spilled_to) == ([100, 101, 102, 103], [], 99)
+    held: Any = HeldPartition(0)
+    reminders._buckets[0].unsafe -= 1
+    reminders._work_off(held, cast("Any", owner), 0)
+    assert (shelf.dropped, owner.spilled_to) == ([103], 103)
+
+
+def test_a_bucket_is_not_dropped_under_another_ones_lease() -> None:
+    shelf, owner = Shelf({}, epoch=2), Owner(100, 102)
+    _, pipeline = work_off(shelf, owner)
+    assert (shelf.dropped, owner.spilled_to, len(pipeline.fenced)) == ([], 99, 1)

@@ -234,7 +234,7 @@ class World:
 
     def work_off(self) -> None:
         """Work off the oldest bucket that is over."""
-        bucket = self.owner.bucket_due(self.now_ms)
+        bucket = next(iter(self.owner.buckets_due(self.now_ms)), None)
         if bucket is None:
             return
         due = [Pending(*key, attempt) for key, attempt in self.store.spilled.get(bucket, {}).items()]
