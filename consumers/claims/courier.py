@@ -17,6 +17,7 @@ from typing import Final
 from consumers.claims.claiming import Holding, Step
 from consumers.claims.contract import ClaimKey
 from consumers.claims.settings import WebhookSettings
+from consumers.conflicts import ConflictKind
 from consumers.counters import Counters
 from consumers.errors import WorkerError
 from consumers.locks.contract import LockHandle, LockLostError, Locks
@@ -209,19 +210,23 @@ class Courier:
         try:
             token = self._locks.token(job.partition)
         except LockLostError:
-            self._count("claims_lost")
+            self._lost()
             return self._now_ms() + LATER_MS
         step = self._step(job.delivery, Holding(job.owner, token))
         if step.called:
             self._count("gateway_calls")
         if step.lost:
-            self._count("claims_lost")
+            self._lost()
         if step.event is None:
             return step.again_at
         if not self._write(step.event):
             return self._now_ms() + LATER_MS
         self._count("gateway_delivered" if step.event.kind == Kind.DELIVERED else "gateway_given_up")
         return 0
+
+    def _lost(self) -> None:
+        self._count("claims_lost")
+        self._counters.conflict(ConflictKind.LOCK)
 
     def _count(self, name: str) -> None:
         with self._changed:

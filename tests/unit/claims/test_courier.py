@@ -152,6 +152,7 @@ def test_a_step_is_taken_again_when_it_is_due_and_after_what_passes(start, monke
     assert len(steps.taken) == 5
     counters = courier._counters
     assert (counters.claims_lost, counters.gateway_delivered) == (1, 1)
+    assert counters.conflicts_by_kind["lock"] == 1
 
 
 def test_a_verdict_is_counted_by_what_it_is(start) -> None:
