@@ -30,6 +30,8 @@ from consumers.takeover import Start, start_of
 
 LOG = logging.getLogger(__name__)
 
+PARTITION_LEAST: Final = 1_000
+"""Rows and deliveries that each partition may keep in memory, however many share the worker's."""
 ASK_TIMEOUT_S: Final = 5.0
 
 
@@ -110,7 +112,7 @@ class Assignment:
         for held in going:
             self._drop(held)
         consumer.incremental_unassign(read)
-        self._share_cache()
+        self._share_memory()
 
     def _drop(self, held: HeldPartition) -> None:
         if held.owner is not None:
@@ -152,15 +154,22 @@ class Assignment:
         """Claim the lease, then ask for the position: who owned it before commits nothing after our claim counts."""
         lease = self._store.claim_lease(held.partition, self._node)
         spilled_to = self._spilled_to(held.partition)
-        start = self._start(held.partition)
-        self._begin(held, Owner(lease.epoch, lease.node), start, spilled_to)
+        start, end = self._start(held.partition)
+        self._begin(held, Owner(lease.epoch, lease.node), start, end, spilled_to)
 
-    def _begin(self, held: HeldPartition, owner: Owner, start: Start, spilled_to: int) -> None:
+    def _begin(self, held: HeldPartition, owner: Owner, start: Start, end: int, spilled_to: int) -> None:
         generation = self._topic.generation
         # A log that was cut off begins at 0 again, but what was folded from its lost part is in the store.
         from_the_start = generation == 1 and start.position == 0 and start.lost is None
         takeover = Takeover(
-            held.partition, generation, owner, start.position, start.committed, from_the_start, spilled_to
+            held.partition,
+            generation,
+            owner,
+            start.position,
+            start.committed,
+            from_the_start,
+            spilled_to,
+            covers_from=0 if generation == 1 else end,
         )
         held.owner = PartitionOwner(self._owner_settings, takeover)
         held.counted, held.traffic = Counted(), Traffic(monotonic())
@@ -168,7 +177,7 @@ class Assignment:
         held.committed = -1 if start.replays else start.committed
         held.attempts = 0
         self._assign_at(held.partition, start.position)
-        self._share_cache()
+        self._share_memory()
         self._counters.takeovers += 1
         extra = {"partition": held.partition, "epoch": owner.epoch, "from": start.position, "to": start.committed}
         LOG.info("partition taken", extra=extra)
@@ -190,7 +199,8 @@ class Assignment:
             self._store.drop_spilled(partition, position)
         return position
 
-    def _start(self, partition: int) -> Start:
+    def _start(self, partition: int) -> tuple[Start, int]:
+        """Return where to start, and where the log ends now."""
         asked = TopicPartition(self._topic.topic, partition)
         try:
             committed = self._consumer.committed([asked], timeout=ASK_TIMEOUT_S)[0]
@@ -208,7 +218,7 @@ class Assignment:
             )
         if start.lost is not None:
             self._lost_range(partition, start.lost)
-        return start
+        return start, high
 
     def _lost_range(self, partition: int, lost: tuple[int, int]) -> None:
         """Say which records nobody will fold, and stop if that is the choice."""
@@ -245,11 +255,15 @@ class Assignment:
         self._assign_at(partition, position)
         held.owner.position = min(position, held.owner.position)
 
-    def _share_cache(self) -> None:
-        """Give each partition its part of the rows that may be in memory."""
-        owned = self.owned()
+    def _share_memory(self) -> None:
+        """Give each partition its part of what may be in memory."""
+        owned, settings = self.owned(), self._settings
         for _, owner in owned:
-            owner.limit_cache(max(1_000, self._settings.cached_messages_max // len(owned)))
+            owner.limit_memory(
+                max(PARTITION_LEAST, settings.cached_messages_max // len(owned)),
+                max(PARTITION_LEAST, settings.cached_conversations_max // len(owned)),
+                max(PARTITION_LEAST, settings.pending_max // len(owned)),
+            )
 
     def check_leases(self) -> None:
         """Drop partitions whose lease is no longer ours (case K4). Raises StoreUnavailableError, StoreRefusedError.

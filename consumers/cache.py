@@ -12,8 +12,13 @@ from consumers.stores.contract import MessageKey
 EVERYTHING: bytes = b""
 """The read bound of a cache that has seen the log from its first record: every id compares at or above it."""
 
+NOTHING: bytes = b"\xff" * 17
+"""The read bound of a cache that may not yet rest on what it has seen: every id compares below it, and is read."""
+
 INSTALLS_MAX = 256
 """Outboxes whose last seq is kept per conversation."""
+PASSED_MAX = 16
+"""Seqs of one outbox that may have been passed by a later one and still come."""
 
 
 def read_bound(covered_from_ms: int, allowance_ms: int) -> bytes:
@@ -34,7 +39,7 @@ class MessageCache:
         self.rows: dict[MessageKey, MessageRow] = {}
         self.limit = limit
         self.evicted = 0
-        self.bound = EVERYTHING
+        self.bound = EVERYTHING if from_the_start else NOTHING
         """An unknown message whose id is at or above it is in no store: no read is needed."""
         self._opened = from_the_start
         self._covered_from = -1
@@ -75,31 +80,48 @@ class MessageCache:
                 continue
             sent_at = rows.pop(key).sent_at
             self.evicted += 1
-            if sent_at > self._covered_from:
+            if self._opened and sent_at > self._covered_from:
                 self._covered_from = sent_at
                 self.bound = read_bound(sent_at, self._allowance_ms)
 
 
 class Conversation:
-    """A conversation's row and the last seq seen from each outbox."""
+    """A conversation's row, the last seq seen from each outbox, and the few before it that were not seen."""
 
-    __slots__ = ("known_to", "row", "sequences")
+    __slots__ = ("known_to", "passed", "row", "sequences")
 
     def __init__(self, row: ConversationRow) -> None:
         self.row = row
         self.sequences = dict(row.sequences)
+        self.passed: dict[bytes, set[int]] = {}
+        """Seqs below an outbox's last that never came: a SEND that is tried again later is passed by the next one."""
         self.known_to: Position = row.applied
         """What was read tells of events up to here: their own seq among it is no reuse."""
 
     def reuses(self, install: bytes, seq: int, position: Position) -> bool:
-        """Note a seq; say whether this outbox had already used it or a later one."""
+        """Note a seq; say whether this outbox had already used it."""
         last = self.sequences.get(install)
         if last is None or seq > last:
             self.sequences[install] = seq
+            if seq > (last or 0) + 1:
+                self._pass(install, last or 0, seq)
             if len(self.sequences) > INSTALLS_MAX:
-                del self.sequences[next(iter(self.sequences))]
+                oldest = next(iter(self.sequences))
+                del self.sequences[oldest]
+                self.passed.pop(oldest, None)
+            return False
+        passed = self.passed.get(install)
+        if passed is not None and seq in passed:
+            passed.remove(seq)
             return False
         return position > self.known_to
+
+    def _pass(self, install: bytes, last: int, seq: int) -> None:
+        """Note the newest of the seqs between two."""
+        passed = self.passed.setdefault(install, set())
+        passed.update(range(max(last + 1, seq - PASSED_MAX), seq))
+        for oldest in sorted(passed)[:-PASSED_MAX]:
+            passed.remove(oldest)
 
 
 class ConversationCache:
@@ -129,6 +151,7 @@ class ConversationCache:
         after = self.rows[row.conversation_id] = Conversation(row)
         for install, seq in before.sequences.items():
             after.sequences[install] = max(seq, after.sequences.get(install, 0))
+        after.passed = before.passed
 
     def evict(self, pinned: Container[str]) -> None:
         """Put out the oldest that are not pinned until the limit holds."""

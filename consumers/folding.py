@@ -76,6 +76,13 @@ class Takeover:
     hold is nowhere."""
     spilled_to: int
     """The newest time bucket of spilled deliveries that is worked off."""
+    covers_from: int = 0
+    """Offset of the first record from which on a message that is not in memory cannot be in the store.
+
+    In the topic's first generation that is the very first it is given. When the partition count has changed, messages
+    of conversations that were elsewhere before are in the store too, and this partition's older records say nothing
+    about them: only what is appended after the takeover does.
+    """
 
 
 class Folding:

@@ -93,14 +93,16 @@ class PartitionOwner:
         self._settings = replace(self._settings, schedule=schedule)
         self._folding.adopt(schedule)
 
-    def limit_cache(self, messages_max: int) -> None:
-        """Change how many message rows may be kept; what is over goes out with the next batch."""
+    def limit_memory(self, messages_max: int, conversations_max: int, pending_max: int) -> None:
+        """Change how many rows and deliveries may be kept; what is over goes out with the next batch or spill."""
         self._folding.messages.limit = messages_max
+        self._folding.conversations.limit = conversations_max
+        self._settings = replace(self._settings, pending_max=pending_max)
 
     def needs(self, entries: Sequence[Entry]) -> Needs:
         """Return the rows that these records rest on and that are neither in memory nor known to be nowhere."""
         folding, generation, warm_to = self._folding, self._takeover.generation, self._warm_to
-        folding.messages.cover_from(entries[0].appended_at)
+        self._cover(entries)
         rows, bound = folding.messages.rows, folding.messages.bound
         known, complete = folding.conversations.rows, folding.conversations.complete
         messages: dict[MessageKey, None] = {}
@@ -122,13 +124,20 @@ class PartitionOwner:
                 conversations[conversation_id] = None
         return Needs(list(messages), list(conversations))
 
+    def _cover(self, entries: Sequence[Entry]) -> None:
+        """Note from when on the cache has seen all that can be of this partition."""
+        covers_from = self._takeover.covers_from
+        if entries[-1].offset >= covers_from:
+            first = next(entry for entry in entries if entry.offset >= covers_from)
+            self._folding.messages.cover_from(first.appended_at)
+
     def fold(self, entries: Sequence[Entry], cold: Rows, now_ms: int) -> Work:
         """Fold records in the order of their offsets; `cold` is what was found of what `needs` named for them.
 
         `now_ms` (since 1970) is used for nothing but the times of redelivery.
         """
         folding = self._folding
-        folding.messages.cover_from(entries[0].appended_at)
+        self._cover(entries)
         folding.load(cold)
         self._batches += 1
         self.position = entries[-1].offset + 1

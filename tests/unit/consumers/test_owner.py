@@ -2,6 +2,7 @@
 
 import pytest
 
+from consumers.cache import PASSED_MAX, Conversation
 from consumers.fold import Policy
 from consumers.folding import Takeover
 from consumers.intake import Entry
@@ -206,6 +207,25 @@ def test_a_seq_that_comes_again_is_a_restored_outbox() -> None:
     assert len(work.message_writes()) == 4
 
 
+def test_a_seq_that_was_passed_by_a_later_one_is_no_reuse_when_it_comes() -> None:
+    owner = owner_of()
+    late, first = send(5)._replace(seq=3), send(6)._replace(seq=1)
+    log = [send(1), send(9), late, first, send(7)._replace(seq=3), send(8)._replace(seq=1)]
+    work = owner.fold(entries(log), NOTHING, START_MS)
+    reused = Reason.SEQUENCE_REUSED
+    assert [each.reason for each in work.acknowledgements] == ["", "", "", "", reused, reused]
+
+
+def test_how_many_passed_seqs_are_remembered_is_bounded() -> None:
+    conversation = Conversation(ConversationRow("c"))
+    for seq in (1_000, 2**62, 2**62 + 3):
+        assert not conversation.reuses(b"i", seq, (1, 0))
+    assert len(conversation.passed[b"i"]) == PASSED_MAX
+    assert conversation.reuses(b"i", 5, (1, 1))
+    assert not conversation.reuses(b"i", 2**62 + 2, (1, 2))
+    assert conversation.reuses(b"i", 2**62 + 2, (1, 3))
+
+
 def test_a_seq_from_the_store_is_no_reuse_by_the_event_that_put_it_there() -> None:
     # the conversation was durable, the message was not, and the owner died
     conversation = ConversationRow("c", ("alice", "bob"), (0,), sequences=((b"i" * 16, 2),), applied=(1, 0))
@@ -292,3 +312,20 @@ def test_a_lost_range_starts_a_cold_owner() -> None:
     owner = PartitionOwner(OwnerSettings(partitions=1), takeover)
     assert owner.commit_position() == 10
     assert NOWHERE < (1, 10)
+
+
+def test_after_a_change_of_the_partition_count_older_records_here_cover_nothing() -> None:
+    # a conversation that was in another partition until then has its messages in the store
+    takeover = Takeover(
+        0, 2, Owner(1, "n"), position=0, committed=10, from_the_start=False, spilled_to=0, covers_from=20
+    )
+    owner = PartitionOwner(OwnerSettings(partitions=1), takeover)
+    tail = [Entry(9, START_MS, send(1))]
+    owner.fold(tail, NOTHING, START_MS)
+    moved = event("DELIVERED", 2, "bob", at_ms=START_MS + 60_000)
+    assert owner.needs([Entry(19, START_MS + 60_000, moved)]).messages == [("c", message_id(2, START_MS + 60_000))]
+    # What is appended after the takeover tells of all that comes after it.
+    later = send(3, at_ms=START_MS + 200_000)
+    assert owner.needs([Entry(20, START_MS + 70_000, moved), Entry(21, START_MS + 200_000, later)]).messages == [
+        ("c", message_id(2, START_MS + 60_000))
+    ]
