@@ -89,12 +89,12 @@ class WorkerSettings:
     """How far before the committed position a new owner starts to read, to know what its predecessor knew."""
     grace_s: int = 120
     """How long an unanswered delivery waits in memory before it is kept in the store."""
-    pending_max: int = 20_000
-    """Unanswered deliveries kept in memory, per partition."""
+    pending_max: int = 200_000
+    """Unanswered deliveries kept in memory, per worker."""
     cached_messages_max: int = 100_000
     """Message rows kept in memory, per worker."""
-    cached_conversations_max: int = 50_000
-    """Conversations kept in memory, per partition."""
+    cached_conversations_max: int = 200_000
+    """Conversations kept in memory, per worker."""
     broker_clock_skew_ms: int = 1_000
     """How far the brokers' clocks may differ."""
     status_interval_s: float = 2.0

@@ -93,7 +93,7 @@ def make_producer(config: dict[str, Any]) -> Any:
     return world().make_worker_producer(config)
 
 
-def _limit_cache(owner: PartitionOwner, _messages_max: int) -> None:
+def _limit_memory(owner: PartitionOwner, *_shares: int) -> None:
     owner._folding.messages.limit = CACHED_MESSAGES
 
 
@@ -109,7 +109,7 @@ _REPLACED: tuple[tuple[object, str, object], ...] = (
     (consumers.pipeline, "random", random),
     (consumers.pipeline, "SimpleQueue", SimQueue),
     (consumers.publisher, "monotonic", monotonic),
-    (PartitionOwner, "limit_cache", _limit_cache),
+    (PartitionOwner, "limit_memory", _limit_memory),
     (producers.backlog, "random", RandomModule),
     (producers.pump, "random", RandomModule),
     (producers.meta, "secrets", Secrets),

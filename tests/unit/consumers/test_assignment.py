@@ -8,10 +8,11 @@ from confluent_kafka import OFFSET_INVALID, TopicPartition
 from consumers.assignment import Assignment
 from consumers.counters import Counters
 from consumers.errors import StoreUnavailableError, WorkerError
+from consumers.owner import PartitionOwner
 from consumers.settings import WorkerSettings
 from consumers.stores.contract import Lease, TopicRecord
 from schemas.topics import EVENTS
-from tests.unit.consumers.world import entries, send
+from tests.unit.consumers.world import NOTHING, START_MS, entries, owner_of, send
 
 if TYPE_CHECKING:
     from consumers.held import HeldPartition
@@ -93,6 +94,29 @@ def test_a_server_that_does_not_answer_is_asked_once_a_turn() -> None:
         assignment.take()
     assert store.asked == [0, 1, 2]
     assert len(notes.errors) == 3
+
+
+def test_partitions_share_what_may_be_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares: list[tuple[int, ...]] = []
+    monkeypatch.setattr(PartitionOwner, "limit_memory", lambda _owner, *share: shares.append(share))
+    notes = Notes()
+    assignment = assignment_of(WillingStore(), notes)
+    for _ in range(3):
+        assignment.take()
+    own = WorkerSettings()
+    assert len(assignment.owned()) == 3
+    assert shares[-3:] == [(own.cached_messages_max // 3, own.cached_conversations_max // 3, own.pending_max // 3)] * 3
+
+
+def test_an_owner_keeps_to_its_share() -> None:
+    owner = owner_of(grace_s=3600, pending_max=100)
+    finish = owner.fold(entries([send(number) for number in range(1, 9)]), NOTHING, START_MS)
+    owner.finished(finish)
+    assert owner.take_spill(START_MS + 8_000, 10) is None
+    owner.limit_memory(1, 1, 3)
+    taken = owner.take_spill(START_MS + 8_000, 10)
+    assert taken is not None
+    assert sum(map(len, taken[1].values())) == 5
 
 
 @pytest.mark.parametrize(("committed", "asked_for"), [(OFFSET_INVALID, 0), (100, 1)])
