@@ -18,7 +18,7 @@ from consumers.kafka_clients import LOG as KAFKA_LOG
 from consumers.kafka_clients import producer_config
 from consumers.kafka_errors import translated
 from consumers.parking import GIVE_UP, is_parked
-from consumers.replay.log import Log
+from consumers.replay.log import Log, committed
 from consumers.replay.spans import Span, Wish
 from consumers.stores.contract import DeadLetterMark, Store
 from schemas.codec import Codec
@@ -86,6 +86,7 @@ class Sender:
         self._producer = Producer({**producer_config(kafka), "logger": KAFKA_LOG})
         self._codec = codec
         self._failed: list[Any] = []
+        self._last = (-1, -1)
 
     def __enter__(self) -> Self:
         return self
@@ -94,14 +95,15 @@ class Sender:
         self._producer.purge()
         self._producer.flush(0)
 
-    def command(self, kind: str, conversation_id: str, who: str, *, give_up: bool = False) -> None:
-        """Append a PARK or a RELEASE. Raises WorkerError."""
+    def command(self, kind: str, conversation_id: str, who: str, *, give_up: bool = False) -> tuple[int, int]:
+        """Append a PARK or a RELEASE; return its partition and offset. Raises WorkerError."""
         event_id = uuid7(time_ns() // 1_000_000, randbits(80))
         event = Event(
             kind, event_id, conversation_id, NO_ID, who[: USER_ID_BYTES_MAX // 4], NO_ID, GIVE_UP if give_up else 0
         )
         self._hand_over(self._codec.encode(event), conversation_id.encode(), [], None)
         self._wait()
+        return self._last
 
     def redrive(self, store: Store, letters: Sequence[Letter], who: str) -> int:
         """Append the originals in this order, marking each few once they are in the log; return how many.
@@ -129,9 +131,11 @@ class Sender:
             raise KafkaUnavailableError(f"a record cannot be handed over: {error}", "Try again.") from error
         self._producer.poll(0)
 
-    def _reported(self, error: Any, _message: Any) -> None:  # noqa: ANN401 - the client's own types say less
+    def _reported(self, error: Any, message: Any) -> None:  # noqa: ANN401 - the client's own types say less
         if error is not None:
             self._failed.append(error)
+        else:
+            self._last = (message.partition(), message.offset())
 
     def _wait(self) -> None:
         """Wait until all that was handed over is in the log."""
@@ -148,27 +152,43 @@ def parked_among(store: Store, conversations: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name, row in store.read((), names).conversations.items() if is_parked(row))
 
 
-def park(sender: Sender, store: Store, conversation_id: str, who: str, wait_s: float) -> bool:
-    """Park a conversation; return whether a worker has taken note in time."""
-    sender.command(Kind.PARK, conversation_id, who)
-    return _until(lambda: bool(parked_among(store, [conversation_id])), wait_s)
+class Workers:
+    """How far the workers have got, by what their group has committed."""
+
+    def __init__(self, kafka: Mapping[str, Setting], group: str) -> None:
+        self._kafka = kafka
+        self._group = group
+
+    def have_folded(self, place: tuple[int, int]) -> bool:
+        """Say whether the event at (partition, offset) is in the store, and what it led to among the dead letters."""
+        partition, offset = place
+        return committed(self._kafka, EVENTS, self._group, [partition]).get(partition, 0) > offset
+
+
+def park(sender: Sender, workers: Workers, conversation_id: str, who: str, wait_s: float) -> bool:
+    """Park a conversation; return whether the workers have taken note in time."""
+    place = sender.command(Kind.PARK, conversation_id, who)
+    return _until(lambda: workers.have_folded(place), wait_s)
 
 
 def release(  # noqa: PLR0913, PLR0917 - who, what, where from and where to
-    sender: Sender, letters: Letters, store: Store, conversation_id: str, who: str, wait_s: float
+    sender: Sender, letters: Letters, store: Store, workers: Workers, conversation_id: str, who: str, wait_s: float
 ) -> tuple[int, bool]:
     """Release a conversation and redrive what waits, in order, until nothing does.
 
     What comes meanwhile lines up behind it and is redriven too. Returns how many records were redriven, and whether
-    the conversation was open in time; it opens later by itself, since all of it is in the log.
+    the conversation was open in time. Until the workers have got to the RELEASE, neither what waits nor whether
+    anything does can be known.
     """
-    sender.command(Kind.RELEASE, conversation_id, who)
+    place = sender.command(Kind.RELEASE, conversation_id, who)
     wanted = Wanted(reasons=frozenset({Reason.PARKED}), conversations=frozenset({conversation_id}))
-    sent, deadline = 0, monotonic() + wait_s
+    sent, deadline, is_folded = 0, monotonic() + wait_s, False
     while True:
+        is_folded = is_folded or workers.have_folded(place)
+        is_open = is_folded and not parked_among(store, [conversation_id])
         waiting = select(letters.new(), marks_of(store), wanted)
         sent += sender.redrive(store, waiting, who)
-        if not waiting and not parked_among(store, [conversation_id]):
+        if is_open and not waiting:
             return sent, True
         if monotonic() > deadline:
             return sent, False

@@ -201,14 +201,15 @@ def _park(
     New messages, blocks and cancels wait among the dead letters, and their senders' clients keep them as pending.
     Receipts of what is there already go on. Exits with 4 where no worker has taken note in time: it will.
     """
-    from consumers.dead_letters_redrive import Sender, park
+    from consumers.dead_letters_redrive import Sender, Workers, park
 
     factory: LetterFactory = context.obj
     if not execute:
         _say(f"would park {conversation!r}: add --execute")
         return
-    with _opened(factory) as (store, _), Sender(factory.kafka(), factory.codec()) as sender:
-        noted = park(sender, store, conversation, who(), wait)
+    workers = Workers(factory.kafka(), factory.worker_settings().group)
+    with Sender(factory.kafka(), factory.codec()) as sender:
+        noted = park(sender, workers, conversation, who(), wait)
     _say("parked" if noted else "the PARK is in the log; no worker has got there yet")
     if not noted:
         raise typer.Exit(_PARTLY_DONE)
@@ -227,9 +228,9 @@ def _release(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Let a parked conversation go on: what waits is redriven, in order, then it is open; shows it until `--execute`.
 
-    What comes meanwhile lines up behind. Exits with 4 where it is not open in time; it will be, by itself.
+    What comes meanwhile lines up behind. Exits with 4 where it is not open in time.
     """
-    from consumers.dead_letters_redrive import Sender, release
+    from consumers.dead_letters_redrive import Sender, Workers, release
     from consumers.dead_letters_select import Redrive
     from schemas.lifecycle import Kind
 
@@ -245,8 +246,9 @@ def _release(  # noqa: PLR0913 - one parameter an option
                 sender.command(Kind.RELEASE, conversation, who(), give_up=True)
                 _say("given up: the conversation goes on, what waited is among the dead letters")
                 return
-            count, is_open = release(sender, letters, store, conversation, who(), wait)
-    _say(f"{count:,} redriven; the conversation {'is open' if is_open else 'opens once the workers get there'}")
+            workers = Workers(factory.kafka(), factory.worker_settings().group)
+            count, is_open = release(sender, letters, store, workers, conversation, who(), wait)
+    _say(f"{count:,} redriven; the conversation is {'open' if is_open else 'not open yet: release it again'}")
     if not is_open:
         raise typer.Exit(_PARTLY_DONE)
 
