@@ -33,6 +33,39 @@ def show(rows: Iterable[Mapping[str, object]], columns: Sequence[str], output: s
                 sys.stdout.write(_as_json(_plain(row)) + "\n")
 
 
+class Follower:
+    """Prints rows as they come: on a terminal as lines of a table, elsewhere as JSON lines, or what `--output` says.
+
+    A table's column is as wide as its widest cell so far; its head stands above the first row.
+    """
+
+    def __init__(self, columns: Sequence[str], output: str | None) -> None:
+        self._columns = columns
+        self._form = Output(output) if output else _usual(sys.stdout)
+        self._widths: list[int] = []
+
+    def __call__(self, row: Mapping[str, object]) -> None:
+        """Print a row at once."""
+        if self._form is Output.TABLE:
+            if not self._widths:
+                self._widths = [0] * len(self._columns)
+                self._line(self._columns)
+            self._line([_text(row.get(column)) for column in self._columns])
+        else:
+            sys.stdout.write(_as_json(_plain(row)) + "\n")
+        sys.stdout.flush()
+
+    def _line(self, cells: Sequence[str]) -> None:
+        from rich.cells import cell_len
+
+        lengths = [cell_len(cell) for cell in cells]
+        self._widths = list(map(max, self._widths, lengths))
+        padded = (
+            cell + " " * (width - length) for cell, width, length in zip(cells, self._widths, lengths, strict=True)
+        )
+        sys.stdout.write("  ".join(padded).rstrip() + "\n")
+
+
 def _usual(stream: TextIO) -> Output:
     return Output.TABLE if stream.isatty() else Output.JSONL
 
@@ -78,10 +111,14 @@ def _cell(value: object) -> str:
     """Return a value as a table shows it: markup and control characters of others have no effect."""
     from rich.markup import escape
 
+    return escape(_text(value))
+
+
+def _text(value: object) -> str:
+    """Return a value for a terminal."""
     if value is None:
         return ""
-    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-    return escape(harmless(text))
+    return harmless(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
 def harmless(text: str) -> str:

@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -205,6 +205,10 @@ class Wiring:
     def show(self, rows: Iterable[Mapping[str, object]], columns: Sequence[str], form: str | None) -> None:
         """Print rows as `--output` says; see `compose.output.show`."""
         output.show(rows, columns, form)
+
+    def follow(self, columns: Sequence[str], form: str | None) -> Callable[[Mapping[str, object]], None]:
+        """Return what prints one row at a time as `--output` says; see `compose.output.Follower`."""
+        return output.Follower(columns, form)
 
 
 if TYPE_CHECKING:

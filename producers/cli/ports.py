@@ -1,6 +1,6 @@
 """What the client's commands ask of whoever puts the product together, and the options that they share."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
@@ -28,6 +28,9 @@ class ClientFactory(Protocol):
 
     def show(self, rows: Iterable[Mapping[str, object]], columns: Sequence[str], form: str | None) -> None:
         """Print rows as `--output` says."""
+
+    def follow(self, columns: Sequence[str], form: str | None) -> Callable[[Mapping[str, object]], None]:
+        """Return what prints one row at a time, each at once, as `--output` says."""
 
 
 class Form(StrEnum):

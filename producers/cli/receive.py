@@ -1,6 +1,5 @@
 """`twotick receive`: what came in, and what comes."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,10 +39,9 @@ def _receive(  # noqa: PLR0913 - one parameter an option
         messages = _messages(me, None if follow else timeout_s, limit, read=read)
         try:
             if follow or output is Form.JSONL:
-                # One at a time: a table knows its widths at the end only.
+                show = factory.follow(_COLUMNS, output)
                 for message in messages:
-                    factory.show([_row(message)], _COLUMNS, output or Form.JSONL)
-                    sys.stdout.flush()
+                    show(_row(message))
             else:
                 factory.show(map(_row, messages), _COLUMNS, output)
         except KeyboardInterrupt:

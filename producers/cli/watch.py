@@ -1,11 +1,10 @@
 """`twotick watch`: ticks, live."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from producers.cli.ports import EXIT_INTERRUPTED, ClientFactory, Form, OutboxFile, Output, User, user_of
+from producers.cli.ports import EXIT_INTERRUPTED, ClientFactory, OutboxFile, Output, User, user_of
 
 if TYPE_CHECKING:
     from producers.views import Tick
@@ -36,11 +35,10 @@ def _watch(  # noqa: PLR0913 - one parameter an option
     ticks: queue.SimpleQueue[Tick] = queue.SimpleQueue()
     with factory.open_client(user_of(factory, user), outbox=outbox) as me:
         me.on_tick(ticks.put)
-        shown = 0
+        shown, show = 0, factory.follow(_COLUMNS, output)
         try:
             while limit is None or shown < limit:
-                factory.show([_row(ticks.get(timeout=timeout_s))], _COLUMNS, output or Form.JSONL)
-                sys.stdout.flush()
+                show(_row(ticks.get(timeout=timeout_s)))
                 shown += 1
         except queue.Empty:
             return

@@ -1,10 +1,11 @@
 """Rows are printed as asked, and what others wrote has no effect on a terminal."""
 
 import json
+import sys
 
 import pytest
 
-from compose.output import harmless, show
+from compose.output import Follower, harmless, show
 
 ROWS = [{"id": 1, "text": "hi [bold]\x1b[31m", "who": ("a", "b")}, {"id": 2, "text": "ü", "who": ()}]
 
@@ -33,6 +34,31 @@ def test_a_table_shows_markup_and_escapes_as_text(capsys: pytest.CaptureFixture[
     assert "hi [bold]\\x1b[31m" in shown
     assert "\x1b" not in shown
     assert "a, b" in shown
+
+
+def test_followed_rows_are_lines_of_a_table_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    follow = Follower(("id", "text", "who"), None)
+    assert capsys.readouterr().out == ""
+    follow({**ROWS[0], "who": "a"})
+    follow({"id": 12, "text": "🎂", "who": ("a", "b")})
+    follow({"id": 3, "text": None})
+    assert capsys.readouterr().out.splitlines() == [
+        "id  text  who",
+        "1   hi [bold]\\x1b[31m  a",
+        "12  🎂                 a, b",
+        "3",
+    ]
+
+
+@pytest.mark.parametrize("output", [None, "json", "jsonl"])
+def test_followed_rows_are_json_lines_elsewhere(output: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    follow = Follower(("id",), output)
+    for row in ROWS:
+        follow(row)
+    assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == [1, 2]
 
 
 @pytest.mark.parametrize("output", ["json", "jsonl"])

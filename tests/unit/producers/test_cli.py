@@ -38,6 +38,9 @@ class Factory:
             assert set(columns) <= set(row)
             sys.stdout.write(json.dumps(row) + "\n")
 
+    def follow(self, columns, form):
+        return lambda row: self.show([row], columns, form)
+
 
 @pytest.fixture
 def run(tmp_path):
