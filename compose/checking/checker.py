@@ -14,6 +14,7 @@ compares the store with the fold that wrote it. After healing, and only then, al
 7. A replay of the whole log gives the store, row for row and step for step: so a fenced owner changed nothing.
 """
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -36,7 +37,7 @@ def check(history: History) -> Findings:
         *_missing_from_store(history, stored),
         *_missing_from_recipients(history),
         *_twice(history),
-        *(fault for each in history.stored for fault in _bad_story(each)),
+        *(fault for each in history.stored for fault in _bad_story(each, history.generations_at)),
         *_bad_ticks(history),
         *_stuck(history, stored),
         *_told_otherwise(history, stored),
@@ -141,13 +142,19 @@ def _two_ids(where: str, held: Iterable[tuple[bytes, bytes, str]]) -> Iterator[F
             yield Fault("duplicated", min(several), f"{body!r} is in {where} under {len(several)} ids")
 
 
-def _bad_story(stored: StoredMessage) -> Iterator[Fault]:
+def _place(step: Transition, generations_at: Sequence[int]) -> tuple[int, int]:
+    """Return where a step's event stands in the log: its generation, counted from 0, and its offset."""
+    return bisect_right(generations_at, step.at), step.offset
+
+
+def _bad_story(stored: StoredMessage, generations_at: Sequence[int]) -> Iterator[Fault]:
     row, steps = stored.row, [step for step, _ in stored.transitions]
     versions = [step.version for step in steps]
     if versions != list(range(1, row.version + 1)):
         yield Fault("regressed", row.message_id, f"has version {row.version}, but its steps are {versions}")
     offsets = [step.offset for step in steps]
-    if not all(earlier < later for earlier, later in pairwise(offsets)):
+    places = [_place(step, generations_at) for step in steps]
+    if not all(earlier < later for earlier, later in pairwise(places)):
         yield Fault("regressed", row.message_id, f"has steps that do not follow the log: offsets {offsets}")
     for actor, ranks in _ranks_of_each(steps).items():
         if not all(earlier <= later for earlier, later in pairwise(ranks)):
@@ -193,17 +200,20 @@ def _told_otherwise(history: History, stored: Mapping[bytes, StoredMessage]) -> 
 
 def _reordered(history: History) -> Iterator[Fault]:
     """Yield messages that became rows after a later one of the same outbox and conversation."""
-    made: dict[tuple[str, str, bytes], list[tuple[int, int, bytes]]] = defaultdict(list)
+    made: dict[tuple[str, str, bytes], list[tuple[int, tuple[int, int], bytes]]] = defaultdict(list)
     for stored in history.stored:
         row = stored.row
         if row.seq and stored.transitions:
             first = stored.transitions[0][0]
-            made[row.conversation_id, row.sender, row.install].append((row.seq, first.offset, row.message_id))
+            made[row.conversation_id, row.sender, row.install].append(
+                (row.seq, _place(first, history.generations_at), row.message_id)
+            )
     for line in made.values():
         line.sort()
-        for (_, offset, message_id), (seq, later, _) in pairwise(line):
-            if offset > later:
-                yield Fault("reordered", message_id, f"applied at {offset}, after its successor {seq} at {later}")
+        for (_, place, message_id), (seq, later, _) in pairwise(line):
+            if place > later:
+                told = f"applied at {place[1]}, after its successor {seq} at {later[1]}"
+                yield Fault("reordered", message_id, told)
 
 
 def _invented(history: History) -> Iterator[Fault]:

@@ -99,6 +99,8 @@ class History:
     message, or that Kafka had had it."""
     policy: Policy = field(default_factory=Policy)
     """What the owners folded with."""
+    generations_at: Sequence[int] = ()
+    """Log times in ms from which on the topic's second and further generations go: offsets begin anew there."""
     terminal: frozenset[str] = frozenset(SETTLED)
     """The states in which a message may end."""
 

@@ -70,6 +70,8 @@ class Ground:
     """What did not behave as it must, beside what the checker finds."""
     boundaries: dict[int, int] = field(default_factory=dict)
     """Where each partition ended when partitions were added; empty before."""
+    generations_at: list[int] = field(default_factory=list)
+    """When that was, ms since 1970."""
 
     def perform(self, act: Act) -> None:
         """Do one deed and note it."""
@@ -302,6 +304,7 @@ def _add_partitions(ground: Ground, _act: Act) -> Told:
             locks.enter_context(lock)
         _stop_clients(ground)
         ground.boundaries = ends(ground)
+        ground.generations_at = [time.time_ns() // 1_000_000]
         _grow(ground)
         ground.machines[0].signal_worker(signal.SIGKILL)
         for machine in ground.machines[1:]:

@@ -40,8 +40,14 @@ class Evidence:
     log_records: int
 
 
-def gather(places: Places, users: Sequence[str], stack: LocalStack, boundaries: Mapping[int, int]) -> Evidence:
-    """Read everything; `boundaries` are the ends of the partitions when their number was changed."""
+def gather(
+    places: Places,
+    users: Sequence[str],
+    stack: LocalStack,
+    boundaries: Mapping[int, int],
+    generations_at: Sequence[int],
+) -> Evidence:
+    """Read everything; `boundaries` are the ends of the partitions when their number was changed, and when that was."""
     kafka = dict(Wiring(config=places.config).kafka())
     tables = Tables(stack)
     try:
@@ -57,6 +63,7 @@ def gather(places: Places, users: Sequence[str], stack: LocalStack, boundaries: 
         stored=stored,
         taken=[taken for user in users for taken in outboxes[user].taken],
         conversations=conversations,
+        generations_at=generations_at,
         log=log,
         receipts=[receipt for user in users for receipt in _receipts(user, journals[user], outboxes[user].taken)],
     )

@@ -163,3 +163,21 @@ def test_a_message_that_never_reached_the_log_may_have_failed_in_the_outbox():
     findings = check(history)
     assert findings.faultless
     assert findings.settled == 3
+
+
+def test_offsets_begin_anew_with_a_generation_of_the_topic():
+    ends_at = START_MS + 2  # after both SENDs; the receipts are in the second generation, at its first offsets
+    second = [each._replace(at=each.at._replace(generation=2, offset=each.at.offset - 2)) for each in logged(LOG)[2:]]
+    log = [*logged(LOG)[:2], *second]
+    folded = replay(log, Policy())
+    rows = [
+        each._replace(
+            row=folded.messages[each.row.conversation_id, each.row.message_id],
+            transitions=[(step, OWNER) for step in folded.transitions[each.row.conversation_id, each.row.message_id]],
+        )
+        for each in true_history().stored
+    ]
+    conversations = list(folded.conversations.values())
+    told = changed(log=log, stored=rows, conversations=conversations, generations_at=(ends_at,))
+    assert check(told).faultless
+    assert check(replace(told, generations_at=())).count("regressed") == 1
