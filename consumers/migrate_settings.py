@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 from schemas.topics import PARTITIONS_LOCAL
 
@@ -23,6 +24,8 @@ class MigrationSettings:
         """Refuse what cannot work. Raises ValueError."""
         if self.partitions < 1 or self.topic_replication < 1:
             raise ValueError("partitions and topic_replication must be at least 1")
+        if not 0 <= self.lock_wait_s < inf:
+            raise ValueError("lock_wait_s must not be negative")
         if not self.copies():
             raise ValueError("keyspace_replication names no data centre")
 

@@ -1,7 +1,11 @@
 """Where the stores are and how they are used; free of any driver, so that reading settings loads none."""
 
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
+from typing import Final
+
+_PORT_MAX: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +42,12 @@ class CassandraSettings:
     """Cassandra partitions in a batch: its `unlogged_batch_across_partitions_warn_threshold`."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a bound of nothing."""
+        """Raise ValueError for a bound of nothing, a wait that is none, or a port that cannot be."""
+        if not 1 <= self.port <= _PORT_MAX:
+            raise ValueError(f"port is {self.port}, ports go from 1 to {_PORT_MAX}")
+        # Said so that nan, which is neither above nor below, is refused too.
+        if not (0 < self.connect_timeout_s < inf and 0 < self.request_timeout_s < inf):
+            raise ValueError("connect_timeout_s and request_timeout_s must be above 0")
         bounds = (
             self.batches_in_flight_max,
             self.conditional_in_flight_max,

@@ -5,8 +5,10 @@ import dataclasses
 import pytest
 
 from consumers.fold import Policy
+from consumers.migrate_settings import MigrationSettings
 from consumers.redelivery import Schedule
 from consumers.settings import WorkerSettings
+from consumers.stores.settings import CassandraSettings
 
 NUMBERS = sorted(field.name for field in dataclasses.fields(WorkerSettings) if type(field.default) in {int, float})
 MAY_BE_0 = {"drain_timeout_s", "grace_s", "broker_clock_skew_ms", "conflicts_per_minute_max", "metrics_port"}
@@ -63,3 +65,24 @@ def test_limits_of_the_fold(name: str) -> None:
 def test_schedules(name: str, wrong: float) -> None:
     with pytest.raises(ValueError, match=name):
         Schedule(**{name: wrong})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"port": 0},
+        {"port": 65_536},
+        {"connect_timeout_s": 0.0},
+        {"request_timeout_s": float("nan")},
+        {"request_timeout_s": -1.0},
+    ],
+)
+def test_where_cassandra_cannot_be(wrong) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        CassandraSettings(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
+def test_how_long_nobody_waits_for_a_migration(wrong: float) -> None:
+    with pytest.raises(ValueError, match="lock_wait_s"):
+        MigrationSettings(lock_wait_s=wrong)
