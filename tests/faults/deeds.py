@@ -93,8 +93,18 @@ Told = tuple[str, str]
 # -- workers
 
 
+def _alive(ground: Ground, act: Act) -> Machine:
+    """Return the machine that is meant, or the next one whose worker lives."""
+    count = len(ground.machines)
+    turn = [ground.machines[(act.target + step) % count] for step in range(count)]
+    return next((machine for machine in turn if machine.epochs()), turn[0])
+
+
 def _kill_worker(ground: Ground, act: Act) -> Told:
-    machine = ground.machines[act.target]
+    return _killed(ground, _alive(ground, act))
+
+
+def _killed(ground: Ground, machine: Machine) -> Told:
     epochs = machine.epochs()
     at = time.time()
     if not machine.signal_worker(signal.SIGKILL):
@@ -105,11 +115,11 @@ def _kill_worker(ground: Ground, act: Act) -> Told:
 
 def _kill_worker_on_order(moment: str) -> Callable[[Ground, Act], Told]:
     def deed(ground: Ground, act: Act) -> Told:
-        machine = ground.machines[act.target]
+        machine = _alive(ground, act)
         order = ground.places.control / f"die-{moment}-{machine.node}"
         order.touch()
         if moment == "after-lease":
-            _kill_worker(ground, act)  # so that there is a lease to claim
+            _killed(ground, machine)  # so that there is a lease to claim
         epochs = dict(machine.epochs())
 
         def obeyed() -> bool:
@@ -138,7 +148,7 @@ def _kill_supervisor(ground: Ground, act: Act) -> Told:
 
 
 def _pause_worker(ground: Ground, act: Act) -> Told:
-    machine = ground.machines[act.target]
+    machine = _alive(ground, act)
     worker = machine.worker()
     if worker is None:
         return machine.node, NOBODY

@@ -11,7 +11,7 @@ from compose.stacks.local.jars import find_java
 
 pytestmark = [pytest.mark.local_stack, pytest.mark.slow, pytest.mark.timeout(900)]
 
-MINUTES = 0.6
+MINUTES = 0.45
 SEED = 4
 
 
@@ -30,9 +30,9 @@ def test_a_short_run_finds_nothing(tmp_path):
     ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=840)
     assert ran.returncode == 0, ran.stdout + ran.stderr[-3000:]
     told = json.loads(report.read_text())
-    assert told["counts"]["acknowledged"] > 300
+    assert told["counts"]["acknowledged"] > 200
     assert told["counts"]["settled"] == told["counts"]["acknowledged"]
     assert (told["faults"], told["complaints"]) == ([], [])
-    assert told["kills"] >= 3
+    assert told["kills"] >= 2
     assert told["pauses"] >= 1
     assert told["deeds"]["Kafka killed and started"] == 1
