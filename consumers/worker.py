@@ -485,6 +485,9 @@ class Worker:
             self.turns += 1
             self._pipeline.serve(_BUSY_WAIT_S)
             self._publisher.pump(_BUSY_WAIT_S)
+        if self._upkeep is not None:
+            # What goes is seen a last time, with all that it has counted.
+            self._upkeep.observe(self._observation())
 
     def _shut_down(self) -> bool:
         """Finish what has been read, commit, leave the group; say whether all was finished (cases K12, K19)."""
