@@ -26,14 +26,18 @@ NOT_RESTARTED: Final = frozenset({ExitCode.DONE, ExitCode.USAGE, ExitCode.LOST_R
 """Codes after which a worker is not started again: it would end the same way."""
 
 
+_WAITING: Final = frozenset({ExitCode.UNREACHABLE, ExitCode.UNRELEASED})
+
+
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
     """How long to wait before a worker that died is started again."""
 
     first_s: float = 1.0
     s_max: float = 60.0
-    unreachable_s_max: float = 5.0
-    """Longest wait after a worker found no server at its start: once it is back, the others' work waits for this."""
+    waiting_s_max: float = 5.0
+    """Longest wait after a worker found no server at its start, or its static member id still held for the process
+    that died before it: as soon as that is over, its partitions wait for this."""
     fenced_s: float = 5.0
     """Wait after a worker was fenced for the first time. A static member can be fenced by itself: its request to join
     took effect, but the answer was lost with a broker, and it asked again under the id that it had before."""
@@ -50,7 +54,7 @@ class RestartPolicy:
             return None
         if code == ExitCode.FENCED:
             return self.fenced_s if fences <= 1 else None
-        s_max = self.unreachable_s_max if code == ExitCode.UNREACHABLE else self.s_max
+        s_max = self.waiting_s_max if code in _WAITING else self.s_max
         return min(s_max, self.first_s * 2.0 ** min(deaths - 1, 30))
 
 

@@ -205,9 +205,9 @@ def test_a_worker_that_was_fenced_is_restarted_once() -> None:
 
 
 def test_a_worker_that_found_no_server_tries_again_soon() -> None:
-    policy = RestartPolicy(first_s=1, s_max=60, unreachable_s_max=5)
-    waits = [policy.wait_s(ExitCode.UNREACHABLE, deaths) for deaths in range(1, 6)]
-    assert waits == [1, 2, 4, 5, 5]
+    policy = RestartPolicy(first_s=1, s_max=60, waiting_s_max=5)
+    for code in (ExitCode.UNREACHABLE, ExitCode.UNRELEASED):
+        assert [policy.wait_s(code, deaths) for deaths in range(1, 6)] == [1, 2, 4, 5, 5]
     assert policy.wait_s(ExitCode.FAILED, 5) == 16
 
 
