@@ -14,7 +14,7 @@ from compose.stacks.errors import ToolMissingError
 from compose.stacks.local import LocalSettings, LocalStack, ServerState
 from tests.integration.deployment import until
 
-pytestmark = [pytest.mark.local_stack, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.local_stack, pytest.mark.slow, pytest.mark.timeout(600)]
 
 SETTINGS = LocalSettings(kafka_nodes=3, cassandra_nodes=3, kafka_heap_mib=192, cassandra_heap_mib=320)
 RECORDS = 300
