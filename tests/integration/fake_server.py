@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Self
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from consumers.fold import Policy, fold, fold_block, fold_membership
 from consumers.rows import At, ConversationRow, MessageRow
@@ -89,7 +89,7 @@ class FakeServer:
         places = [TopicPartition(EVENTS, number, 0) for number in range(partitions)]
         if self._from_end:
             for place in places:
-                place.offset = consumer.get_watermark_offsets(place, timeout=10)[1]
+                place.offset = self._end_of(consumer, place)
         consumer.assign(places)
         self._started.set()
         try:
@@ -107,6 +107,17 @@ class FakeServer:
         finally:
             self._producer.flush(5)
             consumer.close()
+
+    def _end_of(self, consumer, place):
+        """Return a partition's end; a topic that was just made has no leader for a moment."""
+        for _ in range(100):
+            try:
+                return consumer.get_watermark_offsets(place, timeout=10)[1]
+            except KafkaException as error:
+                if not error.args[0].retriable() and error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                    raise
+            self._stop.wait(0.1)
+        raise AssertionError(f"{place} got no leader")
 
     def _take(self, message) -> None:
         try:
