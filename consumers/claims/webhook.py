@@ -12,7 +12,7 @@ from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from threading import Timer
 from time import time
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from urllib3 import HTTPConnectionPool, HTTPResponse, HTTPSConnectionPool, PoolManager, Timeout
@@ -29,11 +29,10 @@ _AGAIN: Final = frozenset({401, 403, 404, 407, 408, 409, 421, 423, 424, 425, 429
 """Refusals that time or someone's hand may end: a gateway that is being set up, or has the first call under way."""
 
 
-class _Timed:
+class _Connection(HTTPConnection):
     """Cuts a connection off when the call's whole time is over, however slowly its server speaks."""
 
     total_s: float
-    sock: Any
     _timer: Timer | None = None
     _over = False
 
@@ -53,7 +52,13 @@ class _Timed:
         if self._over:
             raise TimeoutError("the call's time is over")
 
-    def _whole(self, answer: HTTPResponse) -> HTTPResponse:
+    def connect(self) -> None:
+        self._begin()
+        super().connect()
+        self._in_time()
+
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]
+        answer = super().getresponse()
         try:
             self._in_time()
         except TimeoutError:
@@ -61,37 +66,14 @@ class _Timed:
             raise
         return answer
 
-    def _end(self) -> None:
+    def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-
-
-class _Connection(_Timed, HTTPConnection):
-    def connect(self) -> None:
-        self._begin()
-        super().connect()
-        self._in_time()
-
-    def getresponse(self) -> HTTPResponse:  # type: ignore[override]
-        return self._whole(super().getresponse())
-
-    def close(self) -> None:
-        self._end()
         super().close()
 
 
-class _SecureConnection(_Timed, HTTPSConnection):
-    def connect(self) -> None:
-        self._begin()
-        super().connect()
-        self._in_time()
-
-    def getresponse(self) -> HTTPResponse:  # type: ignore[override]
-        return self._whole(super().getresponse())
-
-    def close(self) -> None:
-        self._end()
-        super().close()
+class _SecureConnection(_Connection, HTTPSConnection):
+    """The same over TLS: `super()` leads to urllib3's HTTPSConnection here."""
 
 
 def _pools(total_s: float) -> dict[str, type[HTTPConnectionPool]]:
