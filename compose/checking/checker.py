@@ -199,7 +199,12 @@ def _told_otherwise(history: History, stored: Mapping[bytes, StoredMessage]) -> 
 
 
 def _reordered(history: History) -> Iterator[Fault]:
-    """Yield messages that became rows after a later one of the same outbox and conversation."""
+    """Yield messages that became rows after a later one of the same outbox and conversation.
+
+    An outbox that was replaced by an older copy may hold again what it had cancelled before it handed over the next: it
+    is known by that next one's forgotten id.
+    """
+    forgotten = history.forgotten
     made: dict[tuple[str, str, bytes], list[tuple[int, tuple[int, int], bytes]]] = defaultdict(list)
     for stored in history.stored:
         row = stored.row
@@ -208,10 +213,10 @@ def _reordered(history: History) -> Iterator[Fault]:
             made[row.conversation_id, row.sender, row.install].append(
                 (row.seq, _place(first, history.generations_at), row.message_id)
             )
-    for line in made.values():
+    for (_, sender, _), line in made.items():
         line.sort()
-        for (_, place, message_id), (seq, later, _) in pairwise(line):
-            if place > later:
+        for (_, place, message_id), (seq, later, next_id) in pairwise(line):
+            if place > later and (sender, next_id) not in forgotten:
                 told = f"applied at {place[1]}, after its successor {seq} at {later[1]}"
                 yield Fault("reordered", message_id, told)
 

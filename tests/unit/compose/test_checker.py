@@ -157,6 +157,12 @@ def test_a_restored_backup_may_send_again_under_another_id():
     assert check(history).count("duplicated") == 0
 
 
+def test_a_restored_backup_may_send_what_was_cancelled_before_its_successor_went():
+    late = changed(stored=stored((LOG[1], LOG[0], *LOG[2:])))
+    assert check(late).count("reordered") == 1
+    assert check(replace(late, forgotten=frozenset({("alice", made(2))}))).count("reordered") == 0
+
+
 def test_a_message_that_never_reached_the_log_may_have_failed_in_the_outbox():
     failed = Own("alice", made(3), made(3), "EXPIRED", ("EXPIRED",))
     history = changed(sent=[*true_history().sent, Sent("alice", made(3), b"x")], own=[*true_history().own, failed])
