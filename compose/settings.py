@@ -53,7 +53,14 @@ class Known(NamedTuple):
 
     key: str
     type: Any
-    default: object
+    field: "dataclasses.Field[Any]"
+
+    @property
+    def default(self) -> object:
+        """The default as it is now: some lie in the user's folders, which the environment names."""
+        if self.field.default_factory is not dataclasses.MISSING:
+            return self.field.default_factory()
+        return None if self.field.default is dataclasses.MISSING else self.field.default
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -169,13 +176,7 @@ def _known(owner: type[Any], prefix: str) -> Iterator[Known]:
         if dataclasses.is_dataclass(hints[field.name]):
             yield from _known(hints[field.name], key)
         else:
-            yield Known(key, hints[field.name], _default(field))
-
-
-def _default(field: "dataclasses.Field[Any]") -> object:
-    if field.default is not dataclasses.MISSING:
-        return field.default
-    return field.default_factory() if field.default_factory is not dataclasses.MISSING else None
+            yield Known(key, hints[field.name], field)
 
 
 def _check_exists(given: Given) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from compose.settings import known_settings
 from compose.stacks.errors import ToolMissingError
 from compose.stacks.local import LocalSettings, LocalStack
 
@@ -31,8 +30,6 @@ def no_settings_of_this_machine(tmp_path_factory: pytest.TempPathFactory, monkey
     for name in os.environ:
         if name.startswith("TWOTICK_") and not name.startswith("TWOTICK_TEST_"):
             monkeypatch.delenv(name)
-    # Defaults that lie in the user's folders are looked up once a process, which no program changes meanwhile.
-    known_settings.cache_clear()
     home = tmp_path_factory.getbasetemp() / "home"
     for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(variable, str(home / variable.lower()))

@@ -191,3 +191,12 @@ def test_the_file_of_this_folder_comes_before_the_users_own(tmp_path: Path, monk
 
 def test_what_belongs_to_the_tests_is_no_setting() -> None:
     assert not load(environ={"TWOTICK_TEST_STACK": "x", "TWOTICK_DEBUG": "1", "HOME": "/"}, config=None).given
+
+
+def test_a_default_in_the_users_folders_follows_the_environment(tmp_path, monkeypatch) -> None:
+    found = []
+    for name in ("one", "two"):
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / name))
+        found.append([known.default for section in SECTIONS for known in known_settings(section)])
+    assert found[0] != found[1]
+    assert not any(str(tmp_path / "one") in str(each) for each in found[1])
