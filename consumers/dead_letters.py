@@ -27,8 +27,9 @@ class Original(Protocol):
 
 def dead_letter(refusal: Refusal, message: Original, owner: Owner, failed_at: int) -> DeadLetter:
     """Return the dead letter of a Kafka message; `failed_at` is in ms since 1970."""
-    found = tuple((name, value or b"") for name, value in message.headers() or ())
-    headers = tuple(header for header in found if header[0] != ATTEMPTS_HEADER)
+    found = message.headers() or ()
+    headers = [header for header in found if header[0] != ATTEMPTS_HEADER]
+    parts = (("key", message.key()), ("value", message.value()))
     return DeadLetter(
         message.topic(),
         message.partition(),
@@ -36,20 +37,22 @@ def dead_letter(refusal: Refusal, message: Original, owner: Owner, failed_at: in
         message.timestamp()[1],
         message.key() or b"",
         message.value() or b"",
-        headers,
+        tuple((name, value or b"") for name, value in headers),
         refusal.reason,
         refusal.detail,
         1 + attempts_before(found),
         failed_at,
         owner.node,
         owner.epoch,
+        tuple(name for name, content in parts if content == b""),
+        tuple(index for index, (_, value) in enumerate(headers) if value is None),
     )
 
 
-def attempts_before(headers: Iterable[tuple[str, bytes]]) -> int:
+def attempts_before(headers: Iterable[tuple[str, bytes | None]]) -> int:
     """Return how often a record has been among the dead letters before; 0 where its header tells nothing sensible."""
     for name, value in headers:
         if name == ATTEMPTS_HEADER:
             # Digits only, and few: foreign text may be any length, and int() takes "_" and other scripts' digits.
-            return min(int(value), _ATTEMPTS_MAX) if value.isdigit() and len(value) <= 9 else 0
+            return min(int(value), _ATTEMPTS_MAX) if value and value.isdigit() and len(value) <= 9 else 0
     return 0

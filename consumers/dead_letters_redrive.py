@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 from confluent_kafka import KafkaException, Producer
 
-from consumers.dead_letters_select import Letter, Place, Wanted, headers_of, place_of, select
+from consumers.dead_letters_select import Letter, Original, Place, Wanted, original_of, place_of, select
 from consumers.errors import KafkaUnavailableError
 from consumers.kafka_clients import LOG as KAFKA_LOG
 from consumers.kafka_clients import producer_config
@@ -101,7 +101,7 @@ class Sender:
         event = Event(
             kind, event_id, conversation_id, NO_ID, who[: USER_ID_BYTES_MAX // 4], NO_ID, GIVE_UP if give_up else 0
         )
-        self._hand_over(self._codec.encode(event), conversation_id.encode(), [], None)
+        self._hand_over(Original(conversation_id.encode(), self._codec.encode(event), []), _BY_KEY)
         self._wait()
         return self._last
 
@@ -113,20 +113,18 @@ class Sender:
         for start in range(0, len(letters), CHUNK):
             chunk = letters[start : start + CHUNK]
             for each in chunk:
-                letter = each.letter
-                partition = None if letter.key else letter.log_partition
-                self._hand_over(letter.value or None, letter.key or None, headers_of(letter), partition)
+                original = original_of(each.letter)
+                # Without a key it may be anywhere, so it goes to where it was.
+                self._hand_over(original, _BY_KEY if original.key else each.letter.log_partition)
             self._wait()
             mark(store, chunk, REDRIVEN, who)
         return len(letters)
 
-    def _hand_over(
-        self, value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes]], partition: int | None
-    ) -> None:
-        place = _BY_KEY if partition is None else partition
+    def _hand_over(self, original: Original, partition: int) -> None:
+        key, value, headers = original
         told: list[tuple[str, str | bytes | None]] = [*headers]
         try:
-            self._producer.produce(EVENTS, value, key, place, headers=told, on_delivery=self._reported)
+            self._producer.produce(EVENTS, value, key, partition, headers=told, on_delivery=self._reported)
         except (KafkaException, BufferError) as error:
             raise KafkaUnavailableError(f"a record cannot be handed over: {error}", "Try again.") from error
         self._producer.poll(0)

@@ -110,11 +110,27 @@ def _obstacle(found: Letter, attempts_max: int, *, forced: bool, parked: frozens
     return ""
 
 
-def headers_of(letter: DeadLetter) -> list[tuple[str, bytes]]:
-    """Return the headers with which an original goes back: its own, and how often it has been a dead letter.
+class Original(NamedTuple):
+    """A record as it was found, but for the header that counts its attempts."""
 
-    To have been parked is no failure, and does not count.
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+def original_of(letter: DeadLetter) -> Original:
+    """Return the record that goes back: null where it was null, empty where it was empty.
+
+    To have been parked is no failure, and does not count as an attempt.
     """
+    nulls = frozenset(letter.null_headers)
+    told = enumerate(letter.headers)
+    headers = [(name, None if index in nulls else value) for index, (name, value) in told if name != ATTEMPTS_HEADER]
     attempts = letter.attempts - (letter.reason == Reason.PARKED)
-    own = [header for header in letter.headers if header[0] != ATTEMPTS_HEADER]
-    return [*own, (ATTEMPTS_HEADER, str(attempts).encode())] if attempts else own
+    if attempts:
+        headers.append((ATTEMPTS_HEADER, str(attempts).encode()))
+    return Original(_part(letter, "key", letter.key), _part(letter, "value", letter.value), headers)
+
+
+def _part(letter: DeadLetter, name: str, content: bytes) -> bytes | None:
+    return content if content or name in letter.empty_parts else None

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from consumers.dead_letters_select import Letter
+from consumers.dead_letters import ATTEMPTS_HEADER
+from consumers.dead_letters_select import Letter, original_of
 from consumers.replay.jsonl import event_json
 from schemas.errors import UndecodableError
 from schemas.records import Event, Record
@@ -43,32 +44,40 @@ def decoded(found: Letter, decode: Decode) -> Mapping[str, object]:
 
 
 def whole(found: Letter, decode: Decode, at_text: Callable[[int], str]) -> Mapping[str, object]:
-    """Return all there is to know of one letter."""
-    letter = found.letter
+    """Return all there is to know of one letter; a key, value or header that was null is None."""
+    letter, original = found.letter, original_of(found.letter)
     return {
         **row(found, decode, at_text),
         "appended_at": at_text(letter.appended_at),
         "node": letter.node,
         "epoch": letter.epoch,
-        "headers": {name: value.decode("utf-8", "backslashreplace") for name, value in letter.headers},
+        "headers": {name: _text(value) for name, value in original.headers if name != ATTEMPTS_HEADER},
         "event": decoded(found, decode),
-        "key_hex": letter.key.hex(),
-        "value_hex": letter.value.hex(),
+        "key_hex": None if original.key is None else original.key.hex(),
+        "value_hex": None if original.value is None else original.value.hex(),
     }
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "backslashreplace")
 
 
 def fields(told: Mapping[str, object], value: bytes) -> Iterator[Mapping[str, object]]:
     """Yield a letter field by field, then its value in hexadecimal beside what of it is ASCII."""
     for name, content in told.items():
-        if name == "value_hex":
+        if name == "value_hex" and content is not None:
             continue
         if isinstance(content, Mapping):
-            yield from ({"field": f"{name}.{inner}", "value": part} for inner, part in content.items())
+            yield from ({"field": f"{name}.{inner}", "value": _or_null(part)} for inner, part in content.items())
         else:
-            yield {"field": name, "value": content}
+            yield {"field": name, "value": _or_null(content)}
     yield from ({"field": f"value {at:#06x}", "value": line} for at, line in hex_lines(value[:_HEX_BYTES_MAX]))
     if len(value) > _HEX_BYTES_MAX:
         yield {"field": "value ...", "value": f"{len(value) - _HEX_BYTES_MAX:,} bytes more: --output json"}
+
+
+def _or_null(content: object) -> object:
+    return "null" if content is None else content
 
 
 def hex_lines(value: bytes) -> Iterator[tuple[int, str]]:

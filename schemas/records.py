@@ -65,7 +65,7 @@ class Delivery(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """A record that could not be applied, whole, and why; see avro/dead_letter.v1.avsc."""
+    """A record that could not be applied, whole, and why; see avro/dead_letter.v2.avsc."""
 
     topic: str
     log_partition: int
@@ -80,6 +80,8 @@ class DeadLetter(NamedTuple):
     failed_at: int
     node: str
     epoch: int
+    empty_parts: tuple[str, ...] = ()
+    null_headers: tuple[int, ...] = ()
 
 
 Record = Event | Acknowledgement | Delivery | DeadLetter

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from consumers.dead_letters import ATTEMPTS_HEADER, attempts_before, dead_letter
-from consumers.dead_letters_select import Letter, Wanted, headers_of, place_of, redrives, select
+from consumers.dead_letters_select import Letter, Wanted, original_of, place_of, redrives, select
 from consumers.dead_letters_show import fields, hex_lines, row, whole
 from consumers.rows import Owner
 from consumers.stores.contract import DeadLetterMark
@@ -70,9 +70,27 @@ def test_what_failed_too_often_or_is_parked_is_left_out():
 
 
 def test_attempts_go_along_and_parking_is_none():
-    assert headers_of(letter(1, attempts=2)) == [("a", b"b"), (ATTEMPTS_HEADER, b"2")]
-    assert headers_of(letter(1, "PARKED")) == [("a", b"b")]
-    assert headers_of(letter(1, "PARKED", attempts=3)) == [("a", b"b"), (ATTEMPTS_HEADER, b"2")]
+    assert original_of(letter(1, attempts=2)).headers == [("a", b"b"), (ATTEMPTS_HEADER, b"2")]
+    assert original_of(letter(1, "PARKED")).headers == [("a", b"b")]
+    assert original_of(letter(1, "PARKED", attempts=3)).headers == [("a", b"b"), (ATTEMPTS_HEADER, b"2")]
+
+
+@pytest.mark.parametrize("key", [None, b"", b"c"])
+@pytest.mark.parametrize("value", [None, b"", b"bad"])
+@pytest.mark.parametrize("header", [None, b"", b"h"])
+def test_null_goes_back_as_null_and_empty_as_empty(key, value, header):
+    headers = [(ATTEMPTS_HEADER, b"1"), ("a", b"b"), ("n", header)]
+    found = SimpleNamespace(**vars(MESSAGE) | {"key": lambda: key, "value": lambda: value, "headers": lambda: headers})
+    made = dead_letter(Refusal(7, Reason.UNDECODABLE, ""), found, Owner(1, "n"), 5)
+    assert original_of(PLAIN.decode(PLAIN.encode(made))) == (key, value, [*headers[1:], (ATTEMPTS_HEADER, b"2")])
+    told = whole(Letter(made, None), PLAIN.decode, str)
+    assert told["value_hex"] == (None if value is None else value.hex())
+    shown = {each["field"]: each["value"] for each in fields(told, made.value)}
+    assert shown.get("value_hex") == ("null" if value is None else None)
+
+
+def test_a_letter_of_an_older_worker_takes_what_is_empty_for_null():
+    assert original_of(letter(1, key=b"", value=b"", attempts=0)) == (None, None, [("a", b"b")])
 
 
 @pytest.mark.parametrize(
@@ -97,6 +115,7 @@ MESSAGE = SimpleNamespace(
 def test_the_worker_carries_the_attempts_on():
     made = dead_letter(Refusal(7, Reason.UNDECODABLE, ""), MESSAGE, Owner(1, "n"), 5)
     assert (made.attempts, made.headers) == (3, (("a", b"b"), ("n", b"")))
+    assert (made.empty_parts, made.null_headers) == ((), (1,))
 
 
 def test_it_is_shown_decoded_beside_its_bytes():
