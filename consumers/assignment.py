@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from consumers.conflicts import ConflictKind
 from consumers.counters import Counters
-from consumers.errors import LostRangeError, StoreUnavailableError, WorkerError
+from consumers.errors import LostRangeError, OwnerFencedError, StoreUnavailableError, WorkerError
 from consumers.folding import Takeover
 from consumers.held import HeldPartition, Stage
 from consumers.kafka_errors import translated
@@ -134,6 +134,10 @@ class Assignment:
             if held.retry_at <= monotonic():
                 try:
                     self._take(held)
+                except OwnerFencedError as error:
+                    # Another has claimed it meanwhile: the group will say so, or else it is claimed again.
+                    self._counters.conflict(ConflictKind.LEASE)
+                    self._put_off(held, error)
                 except WorkerError as error:
                     if not error.retriable:
                         raise
@@ -153,9 +157,10 @@ class Assignment:
     def _take(self, held: HeldPartition) -> None:
         """Claim the lease, then ask for the position: who owned it before commits nothing after our claim counts."""
         lease = self._store.claim_lease(held.partition, self._node)
-        spilled_to = self._spilled_to(held.partition)
+        owner = Owner(lease.epoch, lease.node)
+        spilled_to = self._spilled_to(held.partition, owner)
         start, end = self._start(held.partition)
-        self._begin(held, Owner(lease.epoch, lease.node), start, end, spilled_to)
+        self._begin(held, owner, start, end, spilled_to)
 
     def _begin(self, held: HeldPartition, owner: Owner, start: Start, end: int, spilled_to: int) -> None:
         generation = self._topic.generation
@@ -188,15 +193,15 @@ class Assignment:
         if self.paused:
             self._consumer.pause([TopicPartition(self._topic.topic, partition)])
 
-    def _spilled_to(self, partition: int) -> int:
-        """Return the newest bucket of spilled deliveries that is worked off.
+    def _spilled_to(self, partition: int, owner: Owner) -> int:
+        """Return the newest bucket of spilled deliveries that is worked off; where none ever was, a bucket before now.
 
-        Before the first owner ever spills, it notes where it starts: a bucket before now.
+        It is noted as this owner's position, so that no owner before it, however late, moves it any more.
         """
         position = self._store.spill_position(partition)
         if position is None:
             position = self._settings.schedule.bucket_at(time_ns() // 1_000_000) - 1
-            self._store.drop_spilled(partition, position)
+        self._store.drop_spilled(owner, partition, position)
         return position
 
     def _start(self, partition: int) -> tuple[Start, int]:

@@ -114,8 +114,7 @@ class Pipeline:
         if isinstance(error, VersionConflictError):
             self._conflict(flight, error)
         elif isinstance(error, OwnerFencedError):
-            self._counters.fenced_writes += 1
-            self.fenced.append(held)
+            self.fence(held)
         elif error is not None:
             self.retry(error, partial(self._write, flight))
             return
@@ -168,6 +167,11 @@ class Pipeline:
             flight.folded_again(flight.owner.refold(flight.work, flight.entries, conflict))
         for flight in flights:
             self._write(flight)
+
+    def fence(self, held: HeldPartition) -> None:
+        """Note that the store has refused what this worker wrote: a later owner has the partition."""
+        self._counters.fenced_writes += 1
+        self.fenced.append(held)
 
     def retry(self, error: Exception, again: Callable[[], None]) -> None:
         """Have a failed write made again when the store is tried next; raise what it will not get over."""

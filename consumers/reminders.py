@@ -7,7 +7,7 @@ from itertools import chain, count, islice
 from typing import TYPE_CHECKING, Final
 
 from consumers.counters import Counters
-from consumers.errors import StoreUnavailableError
+from consumers.errors import OwnerFencedError, StoreUnavailableError
 from consumers.gateway import Gateway, Nobody, for_inboxes
 from consumers.held import HeldPartition, Stage
 from consumers.owner import PartitionOwner
@@ -20,7 +20,7 @@ from schemas.records import Delivery, Record
 from schemas.topics import EVENTS, INBOX
 
 if TYPE_CHECKING:
-    from consumers.rows import MessageRow
+    from consumers.rows import MessageRow, Owner
 
 LOG = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Reminders:
         self._encode = encode
         self._counters = counters
         self._buckets: dict[int, Bucket] = {}
-        self._spilling: dict[int, tuple[HeldPartition, Spill, dict[int, Sequence[Pending]]]] = {}
+        self._spilling: dict[int, tuple[Owner, Spill, dict[int, Sequence[Pending]]]] = {}
 
     def forget(self, partition: int) -> None:
         """Let go of a partition."""
@@ -130,20 +130,16 @@ class Reminders:
         taken = owner.take_spill(now_ms, SPILL_MAX)
         if taken is not None:
             spill, buckets = taken
-            self._spilling[held.partition] = (held, spill, dict(buckets))
-            self._write_spill(held, spill)
-
-    def _write_spill(self, held: HeldPartition, spill: Spill) -> None:
-        entry = self._spilling.get(held.partition)
-        if entry is None or entry[1] is not spill or held.stage is not Stage.OWNED:
-            return
-        for bucket, pending in list(entry[2].items()):
-            done = self._pipeline.done(partial(self._spilled, held, spill, bucket))
-            self._store.spill(held.partition, bucket, pending, done)
+            self._spilling[held.partition] = (owner.owner, spill, dict(buckets))
+            for bucket in buckets:
+                self._write_one(held, spill, bucket)
 
     def _spilled(self, held: HeldPartition, spill: Spill, bucket: int, error: Exception | None) -> None:
         entry = self._spilling.get(held.partition)
         if entry is None or entry[1] is not spill or held.stage is not Stage.OWNED or held.owner is None:
+            return
+        if isinstance(error, OwnerFencedError):
+            self._pipeline.fence(held)
             return
         if error is not None:
             self._pipeline.retry(error, partial(self._write_one, held, spill, bucket))
@@ -165,11 +161,11 @@ class Reminders:
             held.owner.pending.spilled(spill)
 
     def _write_one(self, held: HeldPartition, spill: Spill, bucket: int) -> None:
-        """Write one bucket's part of a spill again."""
+        """Write one bucket's part of a spill."""
         entry = self._spilling.get(held.partition)
         if entry is not None and entry[1] is spill and bucket in entry[2]:
             done = self._pipeline.done(partial(self._spilled, held, spill, bucket))
-            self._store.spill(held.partition, bucket, entry[2][bucket], done)
+            self._store.spill(entry[0], held.partition, bucket, entry[2][bucket], done)
 
     def _over(self, held: HeldPartition, owner: PartitionOwner) -> int:
         """Return the newest bucket that keeps nothing any more. Raises StoreUnavailableError, StoreRefusedError.
@@ -220,11 +216,12 @@ class Reminders:
             if page:
                 self._redeliver_page(bucket, page, held, owner, now_ms)
         if bucket.read_out and not bucket.unsafe and not bucket.failed:
-            if not self._is_ours(owner):
+            try:
+                self._store.drop_spilled(owner.owner, held.partition, bucket.number)
+            except OwnerFencedError:
                 # Whoever has the partition now works the bucket off.
-                self._pipeline.fenced.append(held)
+                self._pipeline.fence(held)
                 return
-            self._store.drop_spilled(held.partition, bucket.number)
             owner.spilled_to = max(owner.spilled_to, bucket.number)
             del self._buckets[held.partition]
 
@@ -235,7 +232,7 @@ class Reminders:
         for number, pending in owner.spill_again(done.again, now_ms).items():
             bucket.unsafe += 1
             told = self._pipeline.done(partial(self._spilled_again, bucket, held, number))
-            self._store.spill(held.partition, number, pending, told)
+            self._store.spill(owner.owner, held.partition, number, pending, told)
         if done.deliveries or done.expiries:
             bucket.unsafe += 1
             self._publish(owner, done, partial(_safe, bucket, None))
@@ -248,14 +245,11 @@ class Reminders:
             except StoreUnavailableError as unknown:
                 error = unknown
         _safe(bucket, error)
-        if error is not None and held.stage is Stage.OWNED:
+        if isinstance(error, OwnerFencedError):
+            self._pipeline.fence(held)
+        elif error is not None and held.stage is Stage.OWNED:
             # Else the bucket's deliveries would be made again at every look for as long as the store takes nothing.
             self._pipeline.store_failed(error)
-
-    def _is_ours(self, owner: PartitionOwner) -> bool:
-        """Say whether the lease still names this owner. Raises StoreUnavailableError, StoreRefusedError."""
-        lease = self._store.lease(owner.partition)
-        return lease is not None and (lease.epoch, lease.node) == owner.owner
 
 
 def _safe(bucket: Bucket, error: Exception | None) -> None:

@@ -57,8 +57,8 @@ PAGE_ROWS: Final = 500
 IDS_PER_READ_MAX: Final = 50
 SPILLS_PER_BATCH: Final = 100
 """All of one Cassandra partition, so one mutation."""
-_AFTER_EVERY_SPILL: Final = 2**62
-"""The stamp of a dropped bucket."""
+_EPOCH_STAMP: Final = 2**32
+"""Stamps of spilled deliveries go by epoch, then by attempt, so what an owner does leaves a later owner's alone."""
 
 _READ: Final = "WHERE conversation_id = ? AND bucket = ? AND message_id IN ?"
 _QUERIES: Final = {
@@ -186,18 +186,20 @@ class CassandraStore:
             if body is not None
         }
 
-    def spill(self, partition: int, bucket: int, pending: Sequence[Pending], done: Done) -> None:
+    def spill(self, owner: Owner, partition: int, bucket: int, pending: Sequence[Pending], done: Done) -> None:
         """Send deliveries in batches of one Cassandra partition."""
         if not self._usable(done):
             return
         chunks = [pending[start : start + SPILLS_PER_BATCH] for start in range(0, len(pending), SPILLS_PER_BATCH)]
-        self._in_flight.submit([Request(self._spill_batch(partition, bucket, chunk)) for chunk in chunks], done)
+        requests = [Request(self._spill_batch(owner.epoch, partition, bucket, chunk)) for chunk in chunks]
+        self._in_flight.submit(requests, done)
 
-    def _spill_batch(self, partition: int, bucket: int, pending: Iterable[Pending]) -> BatchStatement:
+    def _spill_batch(self, epoch: int, partition: int, bucket: int, pending: Iterable[Pending]) -> BatchStatement:
         batch = BatchStatement(BatchType.UNLOGGED)
+        first = epoch * _EPOCH_STAMP
         for one in pending:
             message_id = rows.uuid_of(one.message_id)
-            values = (one.attempt, one.attempt, partition, bucket, one.conversation_id, message_id)
+            values = (first + one.attempt, one.attempt, partition, bucket, one.conversation_id, message_id)
             batch.add(self._prepared["spill"], values)
         batch.is_idempotent = True
         return batch
@@ -207,12 +209,13 @@ class CassandraStore:
         for conversation_id, message_id, attempt in self._rows("spilled", (partition, bucket)):
             yield Pending(conversation_id, message_id.bytes, attempt)
 
-    def drop_spilled(self, partition: int, bucket: int) -> None:
-        """Forget a whole time bucket, then remember that all up to it is worked off."""
+    def drop_spilled(self, owner: Owner, partition: int, bucket: int) -> None:
+        """Forget a whole time bucket, then remember that all up to it is worked off, as of the owner's epoch."""
         self._open.check()
+        first = owner.epoch * _EPOCH_STAMP
         with translating(f"to drop bucket {bucket} of partition {partition}"):
-            self._session.execute(self._prepared["drop"], (_AFTER_EVERY_SPILL, partition, bucket))
-            self._session.execute(self._prepared["set_progress"], (bucket, bucket, partition))
+            self._session.execute(self._prepared["drop"], (first + _EPOCH_STAMP - 1, partition, bucket))
+            self._session.execute(self._prepared["set_progress"], (first + bucket, bucket, partition))
 
     def spill_position(self, partition: int) -> int | None:
         """Return the newest bucket that is worked off, None before the first."""
@@ -223,11 +226,6 @@ class CassandraStore:
         """Take a partition with one conditional write."""
         self._open.check()
         return self._leases.claim(partition, node)
-
-    def lease(self, partition: int) -> Lease | None:
-        """Read one lease, serially."""
-        self._open.check()
-        return self._leases.one(partition)
 
     def leases(self) -> Sequence[Lease]:
         """Read all leases, serially."""

@@ -128,11 +128,6 @@ class Leases:
         found = read_serially(self._session, self._read, (partition,), f"the lease of partition {partition}")
         return _Standing(*found[0]) if found else None
 
-    def one(self, partition: int) -> Lease | None:
-        """Read one lease, with one serial read. Raises StoreUnavailableError, StoreRefusedError."""
-        standing = self._standing(partition)
-        return standing.lease(partition) if standing else None
-
     def all(self) -> Sequence[Lease]:
         """Read all leases; each is what no earlier claim can change any more."""
         with translating("the leases"):

@@ -8,7 +8,8 @@
   landed yet, not the write that makes it: its SEND is still uncommitted, so whoever takes over folds it again.
 - Two errors of `write` are about who else writes: `VersionConflictError` (in strict mode only: these rows are not as
   the fold left them; read them, fold again) and `OwnerFencedError` (a later owner has the partition; a store that can
-  tell refuses, one that cannot keeps the later write all the same).
+  tell refuses, one that cannot keeps the later write all the same). The latter is also one of `spill` and
+  `drop_spilled`: what an owner keeps for later, no earlier owner can make it forget.
 - A foreign error never leaves a store: `StoreUnavailableError` (retriable: servers down, time-outs, overload),
   `StoreRefusedError` (not retriable: no such table, no permission, a schema of another version).
 - A store belongs to the process that opened it: in a forked child every call raises StoreRefusedError at once, and
@@ -118,29 +119,31 @@ class Store(Protocol):
     def contents(self, messages: Sequence[MessageKey]) -> Mapping[MessageKey, Content]:
         """Read bodies for redelivery. Raises StoreUnavailableError, StoreRefusedError."""
 
-    def spill(self, partition: int, bucket: int, pending: Sequence[Pending], done: Done) -> None:
+    def spill(self, owner: Owner, partition: int, bucket: int, pending: Sequence[Pending], done: Done) -> None:
         """Start to keep deliveries that are due in time bucket `bucket`; of one added twice the later attempt stays.
 
-        A bucket that was dropped stays empty: what is due at or before `spill_position` goes into a later one.
+        A bucket that this owner or a later one has dropped stays empty: what is due at or before `spill_position` goes
+        into a later one.
         """
 
     def spilled(self, partition: int, bucket: int) -> Iterator[Pending]:
         """Read a time bucket's deliveries, paged. Raises StoreUnavailableError, StoreRefusedError."""
 
-    def drop_spilled(self, partition: int, bucket: int) -> None:
-        """Forget a whole time bucket and remember that all up to it is worked off."""
+    def drop_spilled(self, owner: Owner, partition: int, bucket: int) -> None:
+        """Forget what owners up to this one keep in a time bucket, and remember that all up to it is worked off.
+
+        What a later owner keeps, or remembers, stays. Raises OwnerFencedError, where the store can tell;
+        StoreUnavailableError, StoreRefusedError.
+        """
 
     def spill_position(self, partition: int) -> int | None:
-        """Return the newest bucket that is worked off, None before the first."""
+        """Return the newest bucket that is worked off, by the latest owner that dropped one; None before the first."""
 
     def claim_lease(self, partition: int, node: str) -> Lease:
         """Take a partition with one conditional write: epoch + 1.
 
         Raises StoreUnavailableError where the outcome is unknown: claim again; an epoch may be skipped, never shared.
         """
-
-    def lease(self, partition: int) -> Lease | None:
-        """Read one lease, serially; None where nobody ever claimed it. Raises as `leases` does."""
 
     def leases(self) -> Sequence[Lease]:
         """Read all leases, serially: what is returned is not stale."""

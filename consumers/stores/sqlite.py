@@ -150,10 +150,15 @@ class SqliteStore:
             rows = {key: reader.execute(CONTENT, key).fetchone() for key in messages}
         return {key: Content(*found) for key, found in rows.items() if found}
 
-    def spill(self, partition: int, bucket: int, pending: Sequence[Pending], done: Done) -> None:
-        """Queue deliveries for the next commit."""
+    def spill(self, owner: Owner, partition: int, bucket: int, pending: Sequence[Pending], done: Done) -> None:
+        """Queue deliveries for the next commit; a fenced owner's are refused in it."""
         values = [(partition, bucket, *waiting) for waiting in pending]
-        self._submit(lambda connection: _ignore(connection.executemany(_SPILL, values)), done)
+
+        def put(connection: sqlite3.Connection) -> None:
+            _fence(connection, owner, partition)
+            connection.executemany(_SPILL, values)
+
+        self._submit(put, done)
 
     def spilled(self, partition: int, bucket: int) -> Iterator[Pending]:
         """Read a time bucket's deliveries, paged."""
@@ -162,9 +167,10 @@ class SqliteStore:
             yield from (Pending(*found) for found in page)
             after = page[-1][:2]
 
-    def drop_spilled(self, partition: int, bucket: int) -> None:
-        """Forget a whole time bucket and remember that all up to it is worked off."""
+    def drop_spilled(self, owner: Owner, partition: int, bucket: int) -> None:
+        """Forget a whole time bucket and remember that all up to it is worked off, unless the owner is fenced."""
         with self._transaction() as connection:
+            _fence(connection, owner, partition)
             connection.execute(
                 "DELETE FROM pending_deliveries WHERE log_partition = ? AND bucket = ?", (partition, bucket)
             )
@@ -179,11 +185,6 @@ class SqliteStore:
         """Take a partition: epoch + 1 in one transaction."""
         with self._transaction() as connection:
             return Lease(*connection.execute(_CLAIM, (partition, node, self._now_ms())).fetchone())
-
-    def lease(self, partition: int) -> Lease | None:
-        """Read one lease."""
-        found = self._fetch("SELECT * FROM partition_leases WHERE log_partition = ?", (partition,))
-        return Lease(*found[0]) if found else None
 
     def leases(self) -> Sequence[Lease]:
         """Read all leases."""
@@ -318,7 +319,3 @@ def _fence(connection: sqlite3.Connection, owner: Owner, partition: int | None) 
     found = connection.execute("SELECT epoch FROM partition_leases WHERE log_partition = ?", (partition,)).fetchone()
     if found and found[0] > owner.epoch:
         raise OwnerFencedError(*owner)
-
-
-def _ignore(_result: object) -> None:
-    """Drop a statement's cursor: work returns nothing."""

@@ -44,9 +44,9 @@ def write(
     written.wait()
 
 
-def spill(store: Store, partition: int, bucket: int, pending: Sequence[Pending]) -> None:
+def spill(store: Store, partition: int, bucket: int, pending: Sequence[Pending], owner: Owner = OWNER) -> None:
     written = Written()
-    store.spill(partition, bucket, pending, written.done)
+    store.spill(owner, partition, bucket, pending, written.done)
     written.wait()
 
 

@@ -178,7 +178,7 @@ def test_a_body_far_over_the_batch_limit_is_written(store: Store, name: str) -> 
 def test_a_write_of_nothing_is_done_at_once(store: Store) -> None:
     write(store)
     spilled = Written()
-    store.spill(1, 1, [], spilled.done)
+    store.spill(Owner(1, "node-a"), 1, 1, [], spilled.done)
     spilled.wait()
 
 

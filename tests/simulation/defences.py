@@ -9,7 +9,6 @@ import consumers.fold
 import consumers.folding
 import consumers.owner
 import consumers.pipeline
-import consumers.reminders
 import consumers.takeover
 import producers.arrivals
 import producers.backlog
@@ -24,6 +23,8 @@ class Defences:
 
     fence: bool = True
     """Each claim of a lease raises its epoch, and an owner that is no longer named by it stops."""
+    own_buckets: bool = True
+    """What an owner keeps for later, or remembers of it, no earlier owner makes it forget."""
     stamp: bool = True
     """The store keeps a row's larger stamp."""
     version: bool = True
@@ -111,10 +112,7 @@ def _by_arrival(known: str, told: str) -> bool:
 
 
 _REPLACED: dict[str, tuple[Replacement, ...]] = {
-    "fence": (
-        (consumers.assignment.Assignment, "check_leases", lambda _: None),
-        (consumers.reminders.Reminders, "_is_ours", lambda *_: True),
-    ),
+    "fence": ((consumers.assignment.Assignment, "check_leases", lambda _: None),),
     "low_water": ((consumers.owner.PartitionOwner, "commit_position", _commit_what_was_read),),
     "durable_first": (
         (consumers.pipeline.Pipeline, "_write", _durable_at_once),

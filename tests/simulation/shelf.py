@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class SpillWrite:
     """Deliveries on their way into a bucket."""
 
+    owner: Owner
     partition: int
     bucket: int
     pending: tuple[Pending, ...]
@@ -44,8 +45,14 @@ class Shelf:
     transitions: dict[MessageKey, dict[int, tuple[Transition, Owner]]] = field(default_factory=dict)
     conversations: dict[str, tuple[tuple[int, Owner], ConversationRow]] = field(default_factory=dict)
     leases: dict[int, Lease] = field(default_factory=dict)
-    spilled: dict[tuple[int, int], dict[MessageKey, int]] = field(default_factory=dict)
-    progress: dict[int, int] = field(default_factory=dict)
+    by_epoch: bool = True
+    """A defence: without it what an owner keeps or drops is anybody's."""
+    spilled: dict[tuple[int, int], dict[MessageKey, tuple[int, int]]] = field(default_factory=dict)
+    """Epoch and attempt of each."""
+    dropped: dict[tuple[int, int], int] = field(default_factory=dict)
+    """The newest epoch that has dropped each bucket."""
+    progress: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Epoch and bucket."""
 
     def land(self, owner: Owner, write: RowWrite) -> None:
         """Make one row durable."""
@@ -73,12 +80,27 @@ class Shelf:
             self.messages[key] = ((row.stamp, owner), row)
 
     def _land_spill(self, write: SpillWrite) -> None:
-        if write.bucket <= self.progress.get(write.partition, write.bucket - 1):
+        epoch, where = self._epoch(write.owner), (write.partition, write.bucket)
+        if epoch <= self.dropped.get(where, -1):
             return
-        bucket = self.spilled.setdefault((write.partition, write.bucket), {})
+        bucket = self.spilled.setdefault(where, {})
         for conversation_id, message_id, attempt in write.pending:
             key = (conversation_id, message_id)
-            bucket[key] = max(attempt, bucket.get(key, 0))
+            bucket[key] = max((epoch, attempt), bucket.get(key, (0, 0)))
+
+    def _epoch(self, owner: Owner) -> int:
+        return owner.epoch if self.by_epoch else 0
+
+    def drop(self, owner: Owner, partition: int, bucket: int) -> int:
+        """Forget what owners up to this one keep in a bucket; return how much that was."""
+        epoch, where = self._epoch(owner), (partition, bucket)
+        held = self.spilled.pop(where, {})
+        kept = {key: each for key, each in held.items() if each[0] > epoch}
+        if kept:
+            self.spilled[where] = kept
+        self.dropped[where] = max(epoch, self.dropped.get(where, -1))
+        self.progress[partition] = max((epoch, bucket), self.progress.get(partition, (-1, 0)))
+        return len(held) - len(kept)
 
     def claim(self, partition: int, node: str, now_ms: int) -> Lease:
         held = self.leases.get(partition)
@@ -154,26 +176,25 @@ class StoreSession:
         self._process.touch("write")
         self.operations.append(Operation(owner, [*messages, *conversations], done))
 
-    def spill(self, partition: int, bucket: int, pending: Sequence[Pending], done: Done) -> None:
+    def spill(self, owner: Owner, partition: int, bucket: int, pending: Sequence[Pending], done: Done) -> None:
         self._process.touch("spill")
-        self.operations.append(Operation(Owner(0, ""), [SpillWrite(partition, bucket, tuple(pending))], done))
+        self.operations.append(Operation(owner, [SpillWrite(owner, partition, bucket, tuple(pending))], done))
 
     def spilled(self, partition: int, bucket: int) -> Iterator[Pending]:
         self._call("spilled", self._world.faults.read_fails)
         held = sorted(self._world.shelf.spilled.get((partition, bucket), {}).items())
         self._process.worst_moment("bucket read")
-        return iter([Pending(*key, attempt) for key, attempt in held])
+        return iter([Pending(*key, attempt) for key, (_, attempt) in held])
 
-    def drop_spilled(self, partition: int, bucket: int) -> None:
+    def drop_spilled(self, owner: Owner, partition: int, bucket: int) -> None:
         self._call("drop", self._world.faults.read_fails)
-        shelf = self._world.shelf
-        gone = shelf.spilled.pop((partition, bucket), {})
-        self._world.note(self._process.name, "drop", partition, bucket, len(gone))
-        shelf.progress[partition] = max(bucket, shelf.progress.get(partition, bucket))
+        gone = self._world.shelf.drop(owner, partition, bucket)
+        self._world.note(self._process.name, "drop", partition, bucket, gone)
 
     def spill_position(self, partition: int) -> int | None:
         self._call("spill position", self._world.faults.read_fails)
-        return self._world.shelf.progress.get(partition)
+        found = self._world.shelf.progress.get(partition)
+        return found[1] if found else None
 
     def claim_lease(self, partition: int, node: str) -> Lease:
         self._process.touch("claim")
@@ -185,10 +206,6 @@ class StoreSession:
         if fails:
             raise StoreUnavailableError("the claim's outcome is unknown")
         return lease
-
-    def lease(self, partition: int) -> Lease | None:
-        self._call("leases", self._world.faults.read_fails)
-        return self._world.shelf.leases.get(partition)
 
     def leases(self) -> Sequence[Lease]:
         self._call("leases", self._world.faults.read_fails)

@@ -57,7 +57,9 @@ class World:
         self._late: list[tuple[Owner, RowWrite]] = []
         self._ghosts: list[tuple[float, GroupConsumer]] = []
         self.group = Group(self, plan.partitions)
-        self.shelf = Shelf(keeps_larger_stamp=defences.stamp, raises_epoch=defences.fence)
+        self.shelf = Shelf(
+            keeps_larger_stamp=defences.stamp, raises_epoch=defences.fence, by_epoch=defences.own_buckets
+        )
         self._shown = shown(defences)
         self._store_down_until = self._kafka_down_until = 0.0
         self.answers: list[Answer] = []

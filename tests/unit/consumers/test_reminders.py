@@ -7,13 +7,15 @@ from typing import Any, cast
 
 import pytest
 
+from consumers import rows
 from consumers.counters import Counters
-from consumers.errors import StoreRefusedError, StoreUnavailableError
+from consumers.errors import OwnerFencedError, StoreRefusedError, StoreUnavailableError
 from consumers.held import HeldPartition, Stage
 from consumers.outage import Outage
+from consumers.pending import Spill
 from consumers.pipeline import Pipeline
 from consumers.reminders import EMPTY_MAX, Bucket, Reminders
-from consumers.stores.contract import Lease, Pending
+from consumers.stores.contract import Done, Pending
 
 NOTHING: Any = None
 
@@ -35,18 +37,23 @@ class Shelf:
 
     def __init__(self, buckets: dict[int, list[Pending]], epoch: int = 1) -> None:
         self.buckets = buckets
+        self.epoch = epoch
         self.read: list[int] = []
         self.dropped: list[int] = []
-        self.standing = Lease(0, epoch, "n", 0)
 
     def spilled(self, _partition: int, bucket: int) -> Iterator[Pending]:
         self.read.append(bucket)
         return iter(self.buckets.get(bucket, []))
 
-    def lease(self, partition: int) -> Lease | None:
-        return self.standing if partition == 0 else None
+    def spill(self, owner: rows.Owner, _partition: int, _bucket: int, _pending: Any, done: Done) -> None:
+        done(OwnerFencedError(*owner) if owner.epoch < self.epoch else None)
 
-    def drop_spilled(self, _partition: int, bucket: int) -> None:
+    def spill_position(self, _partition: int) -> None:
+        return None
+
+    def drop_spilled(self, owner: rows.Owner, _partition: int, bucket: int) -> None:
+        if owner.epoch < self.epoch:
+            raise OwnerFencedError(*owner)
         self.dropped.append(bucket)
 
 
@@ -54,7 +61,7 @@ class Owner:
     """An owner that has worked off the bucket before the first."""
 
     partition = 0
-    owner = (1, "n")
+    owner = rows.Owner(1, "n")
 
     def __init__(self, first: int, over: int) -> None:
         self.spilled_to, self.over = first - 1, over
@@ -102,3 +109,20 @@ def test_a_bucket_is_not_dropped_under_another_ones_lease() -> None:
     shelf, owner = Shelf({}, epoch=2), Owner(100, 102)
     _, pipeline = work_off(shelf, owner)
     assert (shelf.dropped, owner.spilled_to, len(pipeline.fenced)) == ([], 99, 1)
+
+
+def test_a_worker_whose_spill_is_refused_drops_the_partition() -> None:
+    counters = Counters()
+    pipeline = Pipeline(NOTHING, NOTHING, NOTHING, Outage(1.0, 4.0), counters)
+    held = HeldPartition(0)
+    held.stage, held.owner = Stage.OWNED, cast("Any", Owner(100, 102))
+    reminders = Reminders(cast("Any", Shelf({}, epoch=2)), NOTHING, pipeline, NOTHING, counters)
+    spill = Spill({})
+    reminders._spilling[0] = (Owner.owner, spill, {7: [Pending("c", b"i" * 16, 1)]})
+    reminders._write_one(held, spill, 7)
+    pipeline.serve()
+    assert (pipeline.fenced, counters.fenced_writes, counters.spilled) == ([held], 1, 0)
+    bucket = Bucket(1, iter(()))
+    bucket.unsafe = 1
+    reminders._spilled_again(bucket, held, 7, OwnerFencedError(1, "n"))
+    assert (len(pipeline.fenced), bucket.failed) == (2, True)
