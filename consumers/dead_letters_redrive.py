@@ -5,7 +5,7 @@ once its original is in the log: a command that dies in between sends it again, 
 record that is still bad comes back as one new letter; nothing here sends it again by itself.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from secrets import randbits
 from time import monotonic, sleep, time_ns
 from typing import Any, Final, Self
@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from confluent_kafka import KafkaException, Producer
 
 from consumers.dead_letters_select import Letter, Original, Place, Wanted, original_of, place_of, select
-from consumers.errors import KafkaUnavailableError
+from consumers.errors import KafkaUnavailableError, WorkerError
 from consumers.kafka_clients import LOG as KAFKA_LOG
 from consumers.kafka_clients import producer_config
 from consumers.kafka_errors import translated
@@ -23,7 +23,7 @@ from consumers.replay.spans import Span, Wish
 from consumers.stores.contract import DeadLetterMark, Store
 from schemas.codec import Codec
 from schemas.errors import UndecodableError
-from schemas.identity import USER_ID_BYTES_MAX, uuid7
+from schemas.identity import uuid7
 from schemas.lifecycle import Kind, Reason
 from schemas.records import NO_ID, DeadLetter, Event
 from schemas.topics import DEAD_LETTERS, EVENTS, Setting
@@ -98,9 +98,7 @@ class Sender:
     def command(self, kind: str, conversation_id: str, who: str, *, give_up: bool = False) -> tuple[int, int]:
         """Append a PARK or a RELEASE; return its partition and offset. Raises WorkerError."""
         event_id = uuid7(time_ns() // 1_000_000, randbits(80))
-        event = Event(
-            kind, event_id, conversation_id, NO_ID, who[: USER_ID_BYTES_MAX // 4], NO_ID, GIVE_UP if give_up else 0
-        )
+        event = Event(kind, event_id, conversation_id, NO_ID, who, NO_ID, GIVE_UP if give_up else 0)
         self._hand_over(Original(conversation_id.encode(), self._codec.encode(event), []), _BY_KEY)
         self._wait()
         return self._last
@@ -163,10 +161,41 @@ class Workers:
         return committed(self._kafka, EVENTS, self._group, [partition]).get(partition, 0) > offset
 
 
-def park(sender: Sender, workers: Workers, conversation_id: str, who: str, wait_s: float) -> bool:
-    """Park a conversation; return whether the workers have taken note in time."""
+class OperatorError(WorkerError):
+    """Whoever parks or releases is not among the operators."""
+
+
+def operator(name: str, operators: Container[str]) -> str:
+    """Return the name of who parks or releases. Raises OperatorError where the workers would refuse it."""
+    if name not in operators:
+        raise OperatorError(
+            f"{name!r} may neither park nor release",
+            "Name who may in worker.operators, the same for all workers; or one of them with --operator.",
+        )
+    return name
+
+
+def park(  # noqa: PLR0913, PLR0917 - who, what, and who tells what came of it
+    sender: Sender, workers: Workers, store: Store, conversation_id: str, who: str, wait_s: float
+) -> bool:
+    """Park a conversation; return whether the workers have taken note in time.
+
+    Raises OperatorError where they have, and did not park it; WorkerError.
+    """
     place = sender.command(Kind.PARK, conversation_id, who)
-    return _until(lambda: workers.have_folded(place), wait_s)
+    if not _until(lambda: workers.have_folded(place), wait_s):
+        return False
+    if not parked_among(store, [conversation_id]):
+        raise OperatorError(
+            f"the workers did not park {conversation_id!r} for {who!r}",
+            "Their worker.operators may be others than here: see `twotick dead-letters list --reason not_an_operator`.",
+        )
+    return True
+
+
+def waiting_in(conversation_id: str) -> Wanted:
+    """Return the choice of what waits in a parked conversation."""
+    return Wanted(reasons=frozenset({Reason.PARKED}), conversations=frozenset({conversation_id}))
 
 
 def release(  # noqa: PLR0913, PLR0917 - who, what, where from and where to
@@ -179,7 +208,7 @@ def release(  # noqa: PLR0913, PLR0917 - who, what, where from and where to
     anything does can be known.
     """
     place = sender.command(Kind.RELEASE, conversation_id, who)
-    wanted = Wanted(reasons=frozenset({Reason.PARKED}), conversations=frozenset({conversation_id}))
+    wanted = waiting_in(conversation_id)
     sent, deadline, is_folded = 0, monotonic() + wait_s, False
     while True:
         is_folded = is_folded or workers.have_folded(place)

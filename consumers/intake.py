@@ -4,7 +4,7 @@ Checked here is all that a record can be asked without knowing anything else. Us
 once per text, not once per record, and kept as one object each: rows share them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from schemas.errors import UndecodableError
@@ -15,7 +15,7 @@ from schemas.identity import (
     check_id,
     is_uuid7,
 )
-from schemas.lifecycle import CONVERSATION_KINDS, MESSAGE_KINDS, Kind, Reason
+from schemas.lifecycle import CONVERSATION_KINDS, MESSAGE_KINDS, PARKING_KINDS, Kind, Reason
 from schemas.records import Event, Record
 
 TEXTS_MAX = 200_000
@@ -23,6 +23,7 @@ TEXTS_MAX = 200_000
 
 _OF_MESSAGE = frozenset(kind.value for kind in MESSAGE_KINDS)
 _OF_CONVERSATION = frozenset(kind.value for kind in CONVERSATION_KINDS)
+_OF_PARKING = frozenset(kind.value for kind in PARKING_KINDS)
 _SEND = Kind.SEND.value
 _new = tuple.__new__
 _EXPIRE = Kind.EXPIRE.value
@@ -51,11 +52,15 @@ class _RefusedError(Exception):
 class Intake:
     """Decodes and checks; one per worker, since its partitions share their texts."""
 
-    __slots__ = ("_conversations", "_decode", "_users", "_value_bytes_max")
+    __slots__ = ("_conversations", "_decode", "_operators", "_users", "_value_bytes_max")
 
-    def __init__(self, decode: Callable[[bytes | None], Record], value_bytes_max: int) -> None:
+    def __init__(
+        self, decode: Callable[[bytes | None], Record], value_bytes_max: int, operators: Iterable[str] = ()
+    ) -> None:
+        """Take what decodes; `operators` are the users who may park and release conversations."""
         self._decode = decode
         self._value_bytes_max = value_bytes_max
+        self._operators = frozenset(operators)
         self._users: dict[str, str] = {}
         self._conversations: dict[str, tuple[str, bytes]] = {}
 
@@ -92,6 +97,8 @@ class Intake:
                 return event
         elif kind in _OF_CONVERSATION:
             self._user(event.subject, "the subject")
+        elif kind in _OF_PARKING and event.actor not in self._operators:
+            raise _RefusedError(Reason.NOT_AN_OPERATOR, f"{event.actor!r} is not among worker.operators")
         if not is_uuid7(event.event_id):
             raise _RefusedError(Reason.INVALID, "the event id is not a UUIDv7")
         if event.seq < 0:

@@ -9,6 +9,7 @@ from typing import Final, Literal
 from consumers.fold import Policy
 from consumers.folding import OwnerSettings
 from consumers.redelivery import Schedule
+from schemas.identity import USER_ID_BYTES_MAX, check_id
 
 _PORT_MAX: Final = 65_535
 _LEAST: Final[Mapping[int, tuple[str, ...]]] = {
@@ -117,6 +118,11 @@ class WorkerSettings:
     """A partition that takes more than this share of all events is warned about."""
     redrive_attempts_max: int = 5
     """A record that has been among the dead letters so often is not redriven without --force."""
+    operators: tuple[str, ...] = ()
+    """Who may park and release conversations, by the names that `twotick dead-letters park` puts into the log:
+    `user@host` of the shell, or its --operator. Nobody by default. A PARK or a RELEASE of anybody else is a dead
+    letter. The same on every worker; leave a name here while the log holds commands of its, or a replay refuses these.
+    Names are as true as the writers of the events topic are: who may write to it at all is for Kafka's ACLs."""
     policy: Policy = field(default_factory=Policy)
     """Limits that are part of the fold: the same on every worker of a deployment."""
     schedule: Schedule = field(default_factory=Schedule)
@@ -139,6 +145,11 @@ class WorkerSettings:
         if self.metrics_port > _PORT_MAX:
             raise ValueError(f"metrics_port is {self.metrics_port}, ports end at {_PORT_MAX}")
         self._check_pairs()
+        self._check_texts()
+
+    def _check_texts(self) -> None:
+        for name in self.operators:
+            check_id(name, "an operator", USER_ID_BYTES_MAX)
         if self.alert_webhook and not self.alert_webhook.startswith(("http://", "https://")):
             raise ValueError("alert_webhook is no http:// or https:// URL")
 

@@ -98,7 +98,7 @@ class Worker:
         self._config_version = 0
         if upkeep is not None:
             upkeep.bind(self.counters)
-        self._intake = Intake(codec.decode, VALUE_BYTES_MAX)
+        self._intake = Intake(codec.decode, VALUE_BYTES_MAX, settings.operators)
         self._outage = Outage(settings.retry_first_s, settings.retry_s_max)
         self._publisher = Publisher(self._make_producer, self.counters)
         self._pipeline = Pipeline(store, self._publisher, codec.encode, self._outage, self.counters, gateway=gateway)

@@ -92,6 +92,8 @@ class Reason(StrEnum):
     INVALID = "INVALID"
     WRONG_KEY = "WRONG_KEY"
     WRONG_PARTITION = "WRONG_PARTITION"
+    NOT_AN_OPERATOR = "NOT_AN_OPERATOR"
+    """A PARK or a RELEASE by somebody whom the workers' settings do not name."""
     PARKED = "PARKED"
     """Not final: the conversation is parked, and the event waits in the dead letters until it is released."""
 

@@ -221,7 +221,7 @@ class ReplayJob:
         from consumers.intake import Intake
         from schemas.topics import VALUE_BYTES_MAX
 
-        return Intake(self._factory.codec().decode, VALUE_BYTES_MAX)
+        return Intake(self._factory.codec().decode, VALUE_BYTES_MAX, self._factory.worker_settings().operators)
 
 
 def _opened(path: Path, *, goes_on: bool) -> "AbstractContextManager[TextIO]":

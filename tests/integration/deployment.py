@@ -167,7 +167,7 @@ class Deployment:
         self.raw(PLAIN.encode(event), event.conversation_id.encode())
 
     def raw(
-        self, value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes]] | None = None, **more: Any
+        self, value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]] | None = None, **more: Any
     ) -> None:
         """Write whatever bytes."""
         self.producer.produce(EVENTS, value, key, headers=headers or [], **more)
@@ -177,31 +177,34 @@ class Deployment:
         """Wait until all that was written is in the log."""
         assert self.producer.flush(30) == 0
 
-    def everything(self, topic: str) -> list[Any]:
-        """Return all records of a topic, decoded."""
+    def records(self, topic: str, *partitions: int) -> list[Any]:
+        """Return all records of a topic, or of some of its partitions."""
         consumer = Consumer({**self.kafka, "group.id": "listener", "enable.auto.commit": False})
         try:
-            partitions = [
-                TopicPartition(topic, n, 0) for n in consumer.list_topics(topic, timeout=10).topics[topic].partitions
-            ]
+            chosen = partitions or consumer.list_topics(topic, timeout=10).topics[topic].partitions
+            asked = [TopicPartition(topic, n, 0) for n in chosen]
             ends = {}
-            for each in partitions:
+            for each in asked:
                 low, high = consumer.get_watermark_offsets(each, timeout=10)
                 each.offset = low
                 if high > low:
                     ends[each.partition] = high
-            consumer.assign([each for each in partitions if each.partition in ends])
+            consumer.assign([each for each in asked if each.partition in ends])
             found = []
             while ends:
                 message = consumer.poll(10)
                 assert message is not None, f"{topic} does not answer"
                 assert message.error() is None, message.error()
-                found.append(PLAIN.decode(message.value()))
+                found.append(message)
                 if message.offset() + 1 >= ends[message.partition()]:
                     del ends[message.partition()]
             return found
         finally:
             consumer.close()
+
+    def everything(self, topic: str) -> list[Any]:
+        """Return all records of a topic, decoded."""
+        return [PLAIN.decode(each.value()) for each in self.records(topic)]
 
     def answers(self) -> list[Acknowledgement]:
         """Return all answers and ticks."""

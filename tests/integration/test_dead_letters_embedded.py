@@ -1,14 +1,17 @@
 """Dead letters on the embedded broker: listed, redriven once, discarded; a conversation parked and released."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from compose.stacks.embedded import EmbeddedBroker
+from consumers.cli.shared import who
+from consumers.dead_letters import ATTEMPTS_HEADER
 from consumers.stores.sqlite import SqliteStore
 from schemas.codec import encode
 from schemas.lifecycle import Outcome, Reason
+from schemas.records import NO_ID, Event
+from schemas.topics import EVENTS
 from tests.integration.commands import run
 from tests.integration.deployment import PARTITIONS, Deployment, until
 from tests.integration.test_worker_embedded import SETTINGS, stored
@@ -20,7 +23,7 @@ pytestmark = pytest.mark.timeout(150)
 def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     with EmbeddedBroker(PARTITIONS) as broker:
         kafka = {"bootstrap.servers": broker.bootstrap_servers, "fetch.wait.max.ms": 10}
-        settings = {**SETTINGS, "topic_identity": broker.cluster_id}
+        settings = {**SETTINGS, "topic_identity": broker.cluster_id, "operators": [who()]}
         deployment = Deployment(tmp_path_factory.mktemp("letters"), kafka, settings)
         try:
             deployment.start()
@@ -128,6 +131,24 @@ def test_a_poisoned_conversation_waits_in_order_while_others_go_on(lived: Deploy
     assert (ran.code, ran.rows) == (0, [])
 
 
+def test_who_is_no_operator_neither_parks_nor_releases(lived: Deployment):
+    refused = run(lived, "dead-letters", "park", "free", "--operator", "mallory", "--execute")
+    assert refused.code == 1
+    assert "worker.operators" in refused.told
+    lived.put(Event("PARK", lived.id(), "free", NO_ID, "mallory", NO_ID))  # past the command
+    event = lived.send("free", 1)
+    lived.flush()
+    until(lambda: event.message_id in stored(lived), "it goes on")
+    (letter,) = listed(lived, "--reason", "not_an_operator")
+    assert (letter["conversation"], letter["kind"], letter["actor"]) == ("free", "PARK", "mallory")
+    lived.settings["operators"].append("elsewhere")  # here, not at the workers
+    try:
+        refused = run(lived, "dead-letters", "park", "free", "--operator", "elsewhere", "--execute")
+    finally:
+        lived.settings["operators"].pop()
+    assert (refused.code, "did not park" in refused.told) == (1, True)
+
+
 def test_what_is_given_up_stays_among_the_dead_letters(lived: Deployment):
     assert run(lived, "dead-letters", "park", "given-up", "--execute").code == 0
     event = lived.send("given-up", 1)
@@ -147,11 +168,14 @@ def test_what_is_given_up_stays_among_the_dead_letters(lived: Deployment):
     until(lambda: event.message_id in stored(lived), "it is there")
 
 
-def test_a_record_without_a_key_goes_back_to_its_partition(lived: Deployment, tmp_path: Path):
-    lived.raw(encode(lived.send("keyless", 1)), None, partition=2)
+def test_what_had_no_key_or_no_value_goes_back_as_it_was(lived: Deployment):
+    record = encode(lived.send("keyless", 1))
+    kinds = [(record, None), (record, b""), (None, b"gone-8"), (b"", b"gone-8"), (None, None)]
+    headers = [("null", None), ("empty", b"")]
+    for value, key in kinds:
+        lived.raw(value, key, headers, partition=2)
     lived.flush()
-    until(lambda: any(each["reason"] == "WRONG_KEY" for each in listed(lived)), "it is a dead letter")
-    assert run(lived, "dead-letters", "redrive", "--reason", "wrong_key", "--execute").code == 0
-    until(lambda: any(each["attempts"] == 2 for each in listed(lived)), "it came back")
-    (again,) = listed(lived)
-    assert again["letter"].startswith("2:")
+    until(lambda: len(listed(lived, "--partition", "2")) == len(kinds), "they are dead letters")
+    assert run(lived, "dead-letters", "redrive", "--partition", "2", "--execute").code == 0
+    again = [(each.value(), each.key(), each.headers()) for each in lived.records(EVENTS, 2)[-len(kinds) :]]
+    assert again == [(value, key, [*headers, (ATTEMPTS_HEADER, b"1")]) for value, key in kinds]

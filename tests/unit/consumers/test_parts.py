@@ -138,6 +138,8 @@ def test_a_due_delivery_is_taken_once_and_memory_follows_what_waits() -> None:
         (b"c", encode(send(1)._replace(recipients=("bob", "bob"))), Reason.INVALID),
         (b"c", encode(send(1)._replace(delivery_timeout_s=-1)), Reason.INVALID),
         (b"c", encode(event("BLOCK", 1, "bob", subject="")), Reason.INVALID),
+        (b"c", encode(event("PARK", 1, "bob")), Reason.NOT_AN_OPERATOR),
+        (b"c", encode(event("RELEASE", 1, "")), Reason.NOT_AN_OPERATOR),
     ],
 )
 def test_what_is_no_event_is_named(key: bytes | None, value: bytes | None, reason: str) -> None:
@@ -154,6 +156,13 @@ def test_what_is_an_event_is_let_in() -> None:
     for each in [*known, *known]:
         entry = intake.admit(5, START_MS, b"c", encode(each))
         assert entry.event == each
+
+
+def test_an_operator_parks_and_releases_and_nobody_else() -> None:
+    intake = Intake(PLAIN.decode, 2_000, ["ops@one"])
+    for kind in ("PARK", "RELEASE"):
+        for actor, reason in (("ops@one", ""), ("ops", Reason.NOT_AN_OPERATOR), ("bob", Reason.NOT_AN_OPERATOR)):
+            assert intake.admit(5, START_MS, b"c", encode(event(kind, 1, actor))).reason == reason
 
 
 def test_waits_for_a_server_grow_and_end() -> None:

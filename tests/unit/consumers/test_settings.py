@@ -40,6 +40,7 @@ def test_0_only_where_it_means_something(name: str) -> None:
         ({"session_timeout_s": 301.0}, "session_timeout_s .* poll_interval_s_max"),
         ({"metrics_port": 65_536}, "metrics_port"),
         ({"partition_share_max": 1.1}, "partition_share_max"),
+        ({"operators": ("ops", "")}, "an operator"),
     ],
 )
 def test_what_does_not_go_together(settings, names) -> None:
