@@ -7,14 +7,14 @@ from typing import Final
 
 
 class Act(Enum):
-    """Something that is done to a process."""
+    """Something that is done to a process or to its network."""
 
     KILL_WORKER = auto()
     """SIGKILL to a worker that owns partitions."""
     CUT_OFF_CLIENT = auto()
-    """SIGKILL to a client, whose outbox stays as it is; the others go on writing to its user."""
+    """A client's network is cut: its user goes on writing, and the others go on writing to him."""
     RECONNECT_CLIENT = auto()
-    """A new process on the same outbox."""
+    """The network is mended."""
 
 
 class Cue(Enum):

@@ -19,6 +19,8 @@ from compose.wiring import Wiring
 from producers import Client, ClientClosedError, Outgoing
 
 _SEND_EVERY_S: Final = 0.1
+SOON_BACK: Final = ("kafka.reconnect.backoff.max.ms=500",)
+"""A short demo does not wait 10 s after the network is mended."""
 
 
 def main() -> None:
@@ -28,7 +30,8 @@ def main() -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())
     threading.Thread(target=_hold_life_line, args=(stop,), name="life-line", daemon=True).start()
-    wiring = Wiring(config=arguments.config)
+    flags = [f"kafka.bootstrap.servers={arguments.brokers}", *SOON_BACK] if arguments.brokers else []
+    wiring = Wiring(flags=flags, config=arguments.config)
     with wiring.open_client(arguments.user, outbox=arguments.outbox) as me:
         threading.Thread(target=_read_all, args=(me,), name="reader", daemon=True).start()
         sent = len(outboxes.own_messages(arguments.outbox))
@@ -68,6 +71,7 @@ def _read_all(me: Client) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m compose.demo.client")
     parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--brokers", help="where this client finds them, if not where the others do")
     parser.add_argument("--user", required=True)
     parser.add_argument("--outbox", type=Path, required=True)
     parser.add_argument("--messages", type=int, required=True)

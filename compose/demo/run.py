@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from compose import outboxes
 from compose.demo.acts import Act, Director
 from compose.demo.crew import Workers
 from compose.demo.evidence import gather
+from compose.demo.network import Network
 from compose.demo.plan import Plan, users
 from compose.demo.processes import Process
 from compose.demo.screen import Screen, Snapshot, Tone
 from compose.demo.verdict import Verdict, judge
 from compose.demo.watch import Watcher
 from consumers.stores.contract import Store
+from schemas.lifecycle import State
 
 LOOK_EVERY_S: Final = 0.2
 STALLED_S: Final = 60.0
@@ -47,18 +50,21 @@ class Outcome:
 
 
 class Demo:
-    """The run itself; servers, store and screen are given."""
+    """The run itself; servers, store and screen are given, and the network of the client that is cut off."""
 
-    def __init__(self, options: Options, *, workers: Workers, store: Store, screen: Screen) -> None:
+    def __init__(self, options: Options, *, workers: Workers, store: Store, screen: Screen, network: Network) -> None:
         self._options = options
         self._workers = workers
         self._store = store
         self._screen = screen
+        self._network = network
         self._began = time.monotonic()
         self._began_at = time.time()
         self._outbox_of = {user: options.folder / f"{user}.sqlite" for user in users(options.plan)}
+        self._cuttable = next(iter(self._outbox_of))
         self._clients = {user: self._client(user) for user in self._outbox_of}
-        self._cut_off: str | None = None
+        self._cuts = 0
+        self._is_cut = False
         self._killed: list[str] = []
         self._epochs: dict[int, int] = {}
         self._takeovers = 0
@@ -79,9 +85,10 @@ class Demo:
             seconds = self._play()
             refused = dead_letters() - refused_before
         finally:
+            self._network.mend()
             self._end()
         verdict = judge(gather(self._options.plan, self._outbox_of, self._store, refused))
-        return Outcome(verdict, seconds, len(self._killed), int(self._cut_off is not None), self._takeovers)
+        return Outcome(verdict, seconds, len(self._killed), self._cuts, self._takeovers)
 
     def _client(self, user: str) -> Process:
         options = self._options
@@ -91,6 +98,8 @@ class Demo:
             "--messages", str(options.plan.messages), "--seed", str(options.plan.seed),
             f"--suffix={options.plan.suffix}", "--rate", str(options.rate), "--began", str(self._began_at),
         ]  # fmt: skip
+        if user == self._cuttable:
+            command += ["--brokers", self._network.addresses]
         return Process(f"client {user}", command, options.folder / f"{user}.log")
 
     def _play(self) -> float:
@@ -137,26 +146,29 @@ class Demo:
                 self._killed.append(name)
                 self._screen.event(f"{name} killed (SIGKILL) in the middle of its work", seconds=now, tone=Tone.BAD)
             case Act.CUT_OFF_CLIENT:
-                self._cut_off = next(iter(self._clients))
-                self._clients[self._cut_off].kill()
-                self._screen.event(f"client {self._cut_off} cut off (SIGKILL)", seconds=now, tone=Tone.BAD)
+                self._network.cut()
+                self._is_cut = True
+                self._cuts += 1
+                text = f"client {self._cuttable} cut off from the network; {self._cuttable} writes on"
+                self._screen.event(text, seconds=now, tone=Tone.BAD)
             case Act.RECONNECT_CLIENT:
-                if self._cut_off is not None:
-                    self._clients[self._cut_off].start()
-                    self._screen.event(
-                        f"client {self._cut_off} is back, on the same outbox", seconds=now, tone=Tone.GOOD
-                    )
+                waiting = outboxes.states(self._outbox_of[self._cuttable])[State.PENDING]
+                self._network.mend()
+                self._is_cut = False
+                text = f"client {self._cuttable} has its network again; {waiting} messages wait in its outbox"
+                self._screen.event(text, seconds=now, tone=Tone.GOOD)
 
     def _doing(self) -> Mapping[str, str]:
-        clients = {client.name: "running" if client.running else "cut off" for client in self._clients.values()}
+        clients = {client.name: "running" for client in self._clients.values()}
+        if self._is_cut:
+            clients[self._clients[self._cuttable].name] = "cut off"
         return {**self._workers.doing(), **clients}
 
     def _check(self) -> None:
         """Raise where a process ended that nobody touched: the demo is about faults that it knows."""
         self._workers.check()
-        for user, client in self._clients.items():
-            if user != self._cut_off or client.running:
-                client.check()
+        for client in self._clients.values():
+            client.check()
 
     def _end(self) -> None:
         for client in self._clients.values():

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -16,6 +17,7 @@ from typing import Final, Literal
 from compose import layers
 from compose.demo.crew import Workers
 from compose.demo.dead_letters import count_dead_letters
+from compose.demo.network import Network
 from compose.demo.plan import Plan, users
 from compose.demo.report import Report
 from compose.demo.run import Demo, Options, Outcome
@@ -96,8 +98,9 @@ def _run(config: Path, wish: Wish, folder: Path, screen: Screen) -> Outcome:
         plan = Plan(wish.messages, wish.seed, suffix)
         options = Options(plan=plan, folder=folder, config=config, rate=min(RATE_MAX, wish.messages / SENDING_S))
         workers = Workers(config, wish.workers, wiring.status_folder, folder / "workers.log")
-        demo = Demo(options, workers=workers, store=store, screen=screen)
-        return demo.run(lambda: count_dead_letters(wiring.kafka()))
+        with closing(Network(str(wiring.kafka()["bootstrap.servers"]).split(","))) as network:
+            demo = Demo(options, workers=workers, store=store, screen=screen, network=network)
+            return demo.run(lambda: count_dead_letters(wiring.kafka()))
     finally:
         store.close()
 
