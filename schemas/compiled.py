@@ -18,6 +18,7 @@ KeyError. `schemas.codec` makes one error of each.
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from textwrap import indent
 from typing import Any, Final, cast
 
@@ -84,6 +85,7 @@ def count_at(data: bytes, at: int) -> tuple[int, int]:
     return count, at
 
 
+@lru_cache(maxsize=4096, typed=True)  # an event's append time and offset stand in each of its answers
 def number(value: int) -> bytes:
     """Return a number of up to 64 bits as a zigzag varint; raise ValueError where it has more."""
     if not _LONG_MIN <= value <= _LONG_MAX:
