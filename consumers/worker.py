@@ -11,7 +11,7 @@ from threading import Event
 from time import monotonic, time_ns
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer
 
 from consumers.assignment import Assignment
 from consumers.counters import Counters
@@ -28,9 +28,10 @@ from consumers.outage import Outage
 from consumers.owner import PartitionOwner
 from consumers.pipeline import Pipeline
 from consumers.publisher import Publisher
+from consumers.reading import BUSY_WAIT_S, Reader
 from consumers.reminders import Reminders
 from consumers.settings import WorkerSettings
-from consumers.statistics.observed import Observation, Observed
+from consumers.status import Status
 from consumers.stores.contract import MessageKey, Rows, Store, TopicRecord
 from consumers.upkeep import Upkeep
 from consumers.window import Window
@@ -40,13 +41,7 @@ from schemas.topics import EVENTS, VALUE_BYTES_MAX, Setting
 
 LOG = logging.getLogger(__name__)
 
-PAUSE_AFTER_S: Final = 0.5
-"""A worker that may not read for longer pauses its partitions and polls on."""
 REMIND_INTERVAL_S: Final = 0.25
-HOTTEST_MAX: Final = 5
-"""Conversations told of each partition."""
-_BUSY_WAIT_S: Final = 0.005
-_IDLE_WAIT_S: Final = 0.1
 _NOTHING: Final = Rows({}, {})
 
 
@@ -90,7 +85,6 @@ class Worker:
         self._kafka = kafka
         self._store = store
         self._settings = settings
-        self._topic = topic
         self._node = node
         self._member = node if settings.static_members else ""
         self._report = report
@@ -116,14 +110,18 @@ class Worker:
             drain=self._drain,
             forget=self._forget,
         )
+        self._status = Status(
+            node=node,
+            generation=topic.generation,
+            assignment=self._assignment,
+            outage=self._outage,
+            publisher=self._publisher,
+            counters=self.counters,
+        )
         self._consumer: Any = None
         self._stopping = Event()
         self._failure: WorkerError | None = None
         self._stash: list[Batch] = []
-        self._strays: list[tuple[HeldPartition | None, Any]] = []
-        """Records that came out while nothing was to be read, with the holding they were read under."""
-        self._shut_since: float | None = None
-        self._paused = False
         self._deadline: float | None = None
         now = monotonic()
         self._turn_at = now
@@ -167,6 +165,8 @@ class Worker:
         }
         self._consumer = Consumer({**consumer_config(self._kafka, self._settings, self._member), **callbacks})
         self._assignment.bind(self._consumer)
+        self._status.bind(self._consumer)
+        self._reader = Reader(self._consumer, self._assignment, self._pipeline)
         assignment = self._assignment
         self._consumer.subscribe(
             [EVENTS], on_assign=assignment.on_assign, on_revoke=assignment.on_revoke, on_lost=assignment.on_lost
@@ -186,9 +186,9 @@ class Worker:
         self._publisher.pump()
         self._assignment.take()
         if leases_hold and self._may_read(now):
-            self._take_in(self._read())
+            self._take_in(self._reader.read(self._settings.batch_records_max))
         else:
-            self._keep_polling(now)
+            self._reader.keep_polling(now)
         self._periodic(monotonic())
 
     def _leases_hold(self, now: float) -> bool:
@@ -210,12 +210,7 @@ class Worker:
             self._look_whether_store_is_back()
         if self._stash or self._outage.active or self._pipeline.folds_again:
             return False
-        if self._pipeline.unfinished >= self._unfinished_max(now):
-            return False
-        if self._paused:
-            self._resume()
-        self._shut_since = None
-        return True
+        return self._pipeline.unfinished < self._unfinished_max(now)
 
     def _unfinished_max(self, now: float) -> int:
         settings = self._settings
@@ -226,48 +221,6 @@ class Worker:
             most=settings.records_in_flight_max,
             within_s=settings.in_flight_s_max,
         )
-
-    def _keep_polling(self, now: float) -> None:
-        """Wait for what is in flight; when that takes long, pause the partitions and poll without reading."""
-        self._pipeline.serve(_BUSY_WAIT_S)
-        if self._shut_since is None:
-            self._shut_since = now
-        if now - self._shut_since < PAUSE_AFTER_S:
-            return
-        if not self._paused:
-            self._paused = self._assignment.paused = True
-            self._each_assigned(self._consumer.pause)
-        stray = self._consumer.poll(0)
-        if stray is not None:
-            self._strays.append((self._assignment.held.get(stray.partition()), stray))
-
-    def _resume(self) -> None:
-        self._paused = self._assignment.paused = False
-        self._each_assigned(self._consumer.resume)
-
-    def _each_assigned(self, do: Callable[[list[TopicPartition]], None]) -> None:
-        owned = [TopicPartition(EVENTS, held.partition) for held, _ in self._assignment.owned()]
-        if owned:
-            do(owned)
-
-    def _read(self) -> Sequence[Any]:
-        """Return the next records; wait a little where there are none: for the store's answers first."""
-        if self._strays:
-            strays, self._strays = self._strays, []
-            # A partition may have gone and come back since: its new owner starts further back than its stray.
-            held = self._assignment.held
-            return [stray for of, stray in strays if stray.error() or held.get(stray.partition()) is of]
-        consumer, most = self._consumer, self._settings.batch_records_max
-        messages: list[Message] = consumer.consume(most, 0)
-        if messages:
-            return messages
-        if self._pipeline.unwritten:
-            self._pipeline.serve(_BUSY_WAIT_S)
-            return ()
-        first = consumer.poll(_BUSY_WAIT_S if self._pipeline.unfinished else _IDLE_WAIT_S)
-        if first is None:
-            return ()
-        return [first, *consumer.consume(most - 1, 0)] if most > 1 else [first]
 
     def _take_in(self, messages: Sequence[Any]) -> None:
         """Decode records and give them to their owners."""
@@ -362,8 +315,7 @@ class Worker:
         if now >= self._report_at:
             self._report_at = now + settings.status_interval_s
             self._report(self.status())
-            if self._upkeep is not None:
-                self._upkeep.observe(self._observation())
+            self._observe()
             self._look_for_progress(now)
 
     def _serve_upkeep(self, upkeep: Upkeep) -> None:
@@ -376,34 +328,12 @@ class Worker:
             set_level(upkeep.settings.log_level)
             LOG.info("hot configuration taken up", extra={"version": config.version, "values": dict(config.values)})
         if upkeep.wants_observation:
-            upkeep.observe(self._observation())
+            self._observe()
 
-    def _observation(self) -> Observation:
-        """Return what goes into the statistics."""
-        now, now_ms = monotonic(), time_ns() // 1_000_000
-        return Observation(
-            now_ms,
-            self._state(),
-            {held.partition: self._observed(held, owner, now, now_ms) for held, owner in self._assignment.owned()},
-        )
-
-    def _observed(self, held: HeldPartition, owner: PartitionOwner, now: float, now_ms: int) -> Observed:
-        events_per_s, hottest = held.traffic.rates(now, HOTTEST_MAX)
-        return Observed(
-            held.partition,
-            owner.owner,
-            dict(held.counted.counts),
-            owner.low_water,
-            *self._lag(held, owner, now_ms),
-            len(owner.pending.entries),
-            events_per_s,
-            hottest,
-        )
-
-    def _lag(self, held: HeldPartition, owner: PartitionOwner, now_ms: int) -> tuple[int, float]:
-        """Return how many records are not finished, and for how many s at most the oldest of them waits."""
-        lag = max(0, self._end_of(held.partition) - max(owner.low_water, 0))
-        return lag, round((now_ms - held.since_ms) / 1000, 3) if lag and held.since_ms else 0.0
+    def _observe(self) -> None:
+        """Hand over what goes into the statistics."""
+        if self._upkeep is not None:
+            self._upkeep.observe(self._status.observation(stopping=self._stopping.is_set()))
 
     def _remind(self) -> None:
         now_ms = time_ns() // 1_000_000
@@ -419,9 +349,8 @@ class Worker:
         """End the worker where records wait and nothing moves, so that another takes over (case K20)."""
         if self._outage.active or self._publisher.down:
             self._progress.excuse(now)
-        owned = self._assignment.owned()
-        seen = [(held.partition, owner.position, owner.low_water) for held, owner in owned]
-        lag = sum(max(0, self._end_of(held.partition) - owner.low_water) for held, owner in owned)
+        seen = [(held.partition, owner.position, owner.low_water) for held, owner in self._assignment.owned()]
+        lag = self._status.lag_records()
         standing_s = self._progress.stuck_s(seen, lag, now)
         if standing_s:
             LOG.critical("records wait and nothing moves", extra={"lag": lag, "seconds": round(standing_s, 1)})
@@ -430,64 +359,20 @@ class Worker:
                 "Look at the log before this line; another worker takes the partitions over.",
             )
 
-    def _end_of(self, partition: int) -> int:
-        """Return the log's end as last heard, without asking."""
-        high: int = self._consumer.get_watermark_offsets(TopicPartition(EVENTS, partition), cached=True)[1]
-        return high
-
     def status(self) -> dict[str, object]:
         """Return what there is to know about this worker, as JSON takes it."""
-        now_ms = time_ns() // 1_000_000
-        partitions = []
-        for held, owner in self._assignment.owned():
-            lag_records, lag_s = self._lag(held, owner, now_ms)
-            partitions.append(
-                {
-                    "partition": held.partition,
-                    "epoch": owner.owner.epoch,
-                    "position": owner.position,
-                    "low_water": owner.low_water,
-                    "committed": held.committed,
-                    "lag_records": lag_records,
-                    "lag_s": lag_s,
-                    "warming_up": owner.warming_up,
-                    "cached": owner.cached,
-                    "pending": len(owner.pending.entries),
-                }
-            )
-        return {
-            "node": self._node,
-            "at_ms": now_ms,
-            "turns": self.turns,
-            "state": self._state(),
-            "cause": self._outage.cause or ("no broker answers" if self._publisher.down else ""),
-            "generation": self._topic.generation,
-            "config_version": self._config_version,
-            "waiting": sorted(h.partition for h in self._assignment.held.values() if h.stage is Stage.TAKING),
-            "partitions": [held.partition for held, _ in self._assignment.owned()],
-            "details": partitions,
-            "counters": self.counters.as_dict(),
-        }
-
-    def _state(self) -> str:
-        if self._stopping.is_set():
-            return "draining"
-        if self._outage.active:
-            return "store-down"
-        if self._publisher.down:
-            return "kafka-down"
-        return "running" if self._assignment.owned() else "waiting"
+        return self._status.running(
+            turns=self.turns, config_version=self._config_version, stopping=self._stopping.is_set()
+        )
 
     def _drain(self, going: Sequence[HeldPartition]) -> None:
         """Finish the batches in flight of partitions that go, within the one deadline of this revoke or stop."""
         deadline = self._deadline or monotonic() + self._settings.drain_timeout_s
         while any(held.flights for held in going) and monotonic() < deadline:
             self.turns += 1
-            self._pipeline.serve(_BUSY_WAIT_S)
-            self._publisher.pump(_BUSY_WAIT_S)
-        if self._upkeep is not None:
-            # What goes is seen a last time, with all that it has counted.
-            self._upkeep.observe(self._observation())
+            self._pipeline.serve(BUSY_WAIT_S)
+            self._publisher.pump(BUSY_WAIT_S)
+        self._observe()  # what goes is seen a last time, with all that it has counted
 
     def _shut_down(self) -> bool:
         """Finish what has been read, commit, leave the group; say whether all was finished (cases K12, K19)."""
@@ -496,8 +381,7 @@ class Worker:
         self._report(self.status())
         held = list(self._assignment.held.values())
         self._drain(held)
-        if self._upkeep is not None:
-            self._upkeep.observe(self._observation())
+        self._observe()
         clean = not self._stash and not any(each.flights for each in held)
         self._assignment.commit(held, wait=True)
         unreported = self._publisher.close(max(0.0, self._deadline - monotonic()))
@@ -511,18 +395,7 @@ class Worker:
             self._consumer.close()
         except (KafkaException, RuntimeError) as error:
             LOG.warning("leaving the group failed", extra={"error": str(error)})
-        self._report({**self.status_at_end(), "state": "stopped"})
-
-    def status_at_end(self) -> dict[str, object]:
-        """Return the last status: no partitions any more."""
-        return {
-            "node": self._node,
-            "at_ms": time_ns() // 1_000_000,
-            "turns": self.turns,
-            "partitions": [],
-            "details": [],
-            "counters": self.counters.as_dict(),
-        }
+        self._report(self._status.stopped(turns=self.turns))
 
 
 def _of(found: Rows, need: Needs) -> Rows:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import consumers.assignment
 import consumers.pipeline
 import consumers.publisher
+import consumers.status
 import consumers.worker
 import producers.backlog
 import producers.meta
@@ -100,6 +101,8 @@ def _limit_memory(owner: PartitionOwner, *_shares: int) -> None:
 _REPLACED: tuple[tuple[object, str, object], ...] = (
     (consumers.worker, "monotonic", monotonic),
     (consumers.worker, "time_ns", time_ns),
+    (consumers.status, "monotonic", monotonic),
+    (consumers.status, "time_ns", time_ns),
     (consumers.worker, "Consumer", make_consumer),
     (consumers.worker, "Producer", make_producer),
     (consumers.assignment, "monotonic", monotonic),
