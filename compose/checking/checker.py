@@ -3,15 +3,17 @@
 Nothing here was counted while the run went on, and nothing rests on the code that is judged but the replay, which
 compares the store with the fold that wrote it. After healing, and only then, all of this must hold:
 
-1. Every send that returned is in its outbox, and ends in exactly one terminal state, the same for its sender as in
-   the store; what never reached the log may have failed in the outbox alone.
+1. Every send that returned is in its outbox, and within a bounded time of healing (`settled_within_s`) ends in exactly
+   one terminal state, the same for its sender as in the store; what never reached the log may have failed in the
+   outbox alone.
 2. Every message that its sender was told is sent is in the store once, with its content; every message that is said
    to have arrived is with its recipient.
 3. Versions rise by one, offsets and ranks never fall, a message's state is the lowest of its recipients'.
 4. One outbox's messages of a conversation apply in the order of their running numbers.
 5. No message, no receipt and no row is there without the event that it must come from.
 6. No answer said more than was durable when it went out.
-7. A replay of the whole log gives the store, row for row and step for step: so a fenced owner changed nothing.
+7. A replay of the whole log gives the store, row for row and step for step: so a fenced owner changed nothing. A store
+   that can tell has taken nothing from one.
 """
 
 from bisect import bisect_right
@@ -44,6 +46,7 @@ def check(history: History) -> Findings:
         *_reordered(history),
         *_invented(history),
         *_premature(history),
+        *_after_the_lease(history),
         *differences(history),
     )
     return Findings(len(history.sent), _settled(history, stored), faults)
@@ -178,15 +181,19 @@ def _bad_ticks(history: History) -> Iterator[Fault]:
 
 
 def _stuck(history: History, stored: Mapping[bytes, StoredMessage]) -> Iterator[Fault]:
+    bound = history.settled_within_s
+    when = f", {bound:.0f} s after healing" if bound is not None else ""
     for own in history.own:
         found = stored.get(own.message_id)
         if found is None:
             if own.state not in FAILED:
-                yield Fault("stuck", own.message_id, f"is {own.state} for {own.user} and not in the store")
+                yield Fault("stuck", own.message_id, f"is {own.state} for {own.user} and not in the store{when}")
         elif found.row.state not in history.terminal:
-            yield Fault("stuck", own.message_id, f"is {found.row.state} in the store, {own.state} for {own.user}")
+            told = f"is {found.row.state} in the store, {own.state} for {own.user}{when}"
+            yield Fault("stuck", own.message_id, told)
         elif RANK[own.state] < RANK[found.row.state]:
-            yield Fault("stuck", own.message_id, f"is {own.state} for {own.user}, {found.row.state} in the store")
+            told = f"is {own.state} for {own.user}, {found.row.state} in the store{when}"
+            yield Fault("stuck", own.message_id, told)
 
 
 def _told_otherwise(history: History, stored: Mapping[bytes, StoredMessage]) -> Iterator[Fault]:
@@ -246,3 +253,9 @@ def _premature(history: History) -> Iterator[Fault]:
         if answer.version > answer.durable_version:
             told = f"version {answer.version} was told when {answer.durable_version} was durable"
             yield Fault("untrue", answer.message_id, told)
+
+
+def _after_the_lease(history: History) -> Iterator[Fault]:
+    for late in history.late_writes or ():
+        told = f"the store took rows of partition {late.partition} from epoch {late.epoch} in epoch {late.lease_epoch}"
+        yield Fault("regressed", b"", told)

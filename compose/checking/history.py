@@ -19,7 +19,7 @@ FaultKind = Literal["lost", "duplicated", "regressed", "stuck", "reordered", "in
 KINDS: Final[Mapping[FaultKind, str]] = {
     "lost": "accepted, or said to have arrived, and not there",
     "duplicated": "one message under two ids, taken twice, or one step taken twice",
-    "regressed": "a story that goes back or jumps: versions, offsets, ranks",
+    "regressed": "a story that goes back or jumps: versions, offsets, ranks, owners",
     "stuck": "no terminal state after healing, or a sender who was not told of it",
     "reordered": "one sender's messages of a conversation applied in another order than they were sent",
     "invented": "a message, a receipt or a row without the event that it must come from",
@@ -82,6 +82,14 @@ class Answer(NamedTuple):
     durable_version: int
 
 
+class LateWrite(NamedTuple):
+    """Rows of an owner that a store has taken although a later one had claimed the partition."""
+
+    partition: int
+    epoch: int
+    lease_epoch: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """All that is judged."""
@@ -94,6 +102,8 @@ class History:
     log: Sequence[Logged] | None = None
     receipts: Sequence[Receipt] | None = None
     answers: Sequence[Answer] | None = None
+    late_writes: Sequence[LateWrite] | None = None
+    """Of a store that can tell; None where it cannot, or they were not recorded."""
     forgotten: frozenset[tuple[str, bytes]] = frozenset()
     """(user, message id) of what an outbox knew until it was replaced by an older copy of itself: that there was such a
     message, or that Kafka had had it."""
@@ -101,6 +111,8 @@ class History:
     """What the owners folded with."""
     generations_at: Sequence[int] = ()
     """Log times in ms from which on the topic's second and further generations go: offsets begin anew there."""
+    settled_within_s: float | None = None
+    """How long after healing all had to end; what had not by then is stuck. None where nothing was broken."""
     terminal: frozenset[str] = frozenset(SETTLED)
     """The states in which a message may end."""
 

@@ -1,5 +1,6 @@
-"""The pure fold of a whole log, and how a store differs from it: what a replay would change."""
+"""The pure fold of a whole log, how a store differs from it, and what a real replay of it has changed."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -104,3 +105,38 @@ def _conversations(replayed: Replayed, rows: Sequence[ConversationRow]) -> Itera
             yield Fault("diverged", b"", f"conversation {name} is {stored.get(name)}, the log makes it {row}")
     for name in stored.keys() - replayed.conversations.keys():
         yield Fault("invented", b"", f"the store holds conversation {name}, the log never made it")
+
+
+def changes(before: History, after: History) -> Iterator[Fault]:
+    """Yield what the workers changed by folding the whole log once more; owners aside, that must be nothing.
+
+    What has moved on by an event that came only then is left out: a delivery that is made again may arrive at last.
+    """
+    ends: Counter[int] = Counter()
+    for at, _ in before.log or ():
+        ends[at.partition] = max(ends[at.partition], at.offset + 1)
+    moved = {each.row.message_id for each in after.stored if each.row.applied[1] >= ends[each.row.partition]}
+    for what, held, now in (
+        ("the store", _stored(before), _stored(after)),
+        ("what senders were told", _own(before), _own(after)),
+        ("what recipients hold", _taken(before), _taken(after)),
+    ):
+        for key in held.keys() | now.keys():
+            if key[0] not in moved and held.get(key) != now.get(key):
+                yield Fault("diverged", key[0], f"a replay changed {what}: {held.get(key)} into {now.get(key)}")
+
+
+def _stored(history: History) -> dict[tuple[bytes, str], object]:
+    """Return rows and steps without their owners."""
+    return {
+        (each.row.message_id, ""): (each.row, each.content, each.expires_at, [step for step, _ in each.transitions])
+        for each in history.stored
+    }
+
+
+def _own(history: History) -> dict[tuple[bytes, str], object]:
+    return {(each.message_id, each.user): each for each in history.own}
+
+
+def _taken(history: History) -> dict[tuple[bytes, str], object]:
+    return {(each.message_id, each.user): each.body for each in history.taken}

@@ -46,8 +46,12 @@ def gather(
     stack: LocalStack,
     boundaries: Mapping[int, int],
     generations_at: Sequence[int],
+    quiet_s: float,
 ) -> Evidence:
-    """Read everything; `boundaries` are the ends of the partitions when their number was changed, and when that was."""
+    """Read everything, at most `quiet_s` after healing.
+
+    `boundaries` are the ends of the partitions when their number was changed, `generations_at` when that was.
+    """
     kafka = dict(Wiring(config=places.config).kafka())
     tables = Tables(stack)
     try:
@@ -64,6 +68,7 @@ def gather(
         taken=[taken for user in users for taken in outboxes[user].taken],
         conversations=conversations,
         generations_at=generations_at,
+        settled_within_s=quiet_s,
         log=log,
         receipts=[receipt for user in users for receipt in _receipts(user, journals[user], outboxes[user].taken)],
     )

@@ -175,7 +175,8 @@ class Run:
 
     def _judge(self, ground: Ground, quiet_after_s: float) -> Result:
         say("reading what is left ...")
-        evidence = gather(self._places, USERS, self._stack, ground.boundaries, ground.generations_at)
+        quiet_s = self._options.quiet_s
+        evidence = gather(self._places, USERS, self._stack, ground.boundaries, ground.generations_at, quiet_s)
         say(f"checking {len(evidence.history.sent)} sends against {evidence.log_records} events of the log ...")
         findings = check(evidence.history)
         for machine in ground.machines:

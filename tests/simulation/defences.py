@@ -9,6 +9,8 @@ import consumers.fold
 import consumers.folding
 import consumers.owner
 import consumers.pipeline
+import consumers.stores.cassandra_strict
+import consumers.stores.sqlite
 import consumers.takeover
 import producers.arrivals
 import producers.backlog
@@ -23,6 +25,12 @@ class Defences:
 
     fence: bool = True
     """Each claim of a lease raises its epoch, and an owner that is no longer named by it stops."""
+    refusal: bool = True
+    """A store that can tell refuses an owner after which another has claimed the partition."""
+    conditions: bool = True
+    """In strict mode a row is written on condition of what stands there."""
+    judging: bool = True
+    """In strict mode what was not applied, or may have been, is judged by what a serial read shows."""
     own_buckets: bool = True
     """What an owner keeps for later, or remembers of it, no earlier owner makes it forget."""
     stamp: bool = True
@@ -111,8 +119,17 @@ def _by_arrival(known: str, told: str) -> bool:
     return told not in {"", known}
 
 
+def _taken_as_landed(writer: Any, group: Any) -> None:
+    writer._next_batch(group)
+
+
+_UNCONDITIONAL = {name: text.split(" IF ")[0] for name, text in consumers.stores.cassandra_strict.STATEMENTS.items()}
+
 _REPLACED: dict[str, tuple[Replacement, ...]] = {
     "fence": ((consumers.assignment.Assignment, "check_leases", lambda _: None),),
+    "refusal": ((consumers.stores.sqlite, "_fence", lambda *_: None),),
+    "conditions": ((consumers.stores.cassandra_strict, "STATEMENTS", _UNCONDITIONAL),),
+    "judging": ((consumers.stores.cassandra_strict.StrictWriter, "_look", _taken_as_landed),),
     "low_water": ((consumers.owner.PartitionOwner, "commit_position", _commit_what_was_read),),
     "durable_first": (
         (consumers.pipeline.Pipeline, "_write", _durable_at_once),

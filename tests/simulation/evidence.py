@@ -9,6 +9,7 @@ from consumers.rows import At
 from schemas.topics import VALUE_BYTES_MAX
 from tests.simulation.client import CODEC, Client
 from tests.simulation.worker import POLICY
+from tests.simulation.world import SETTLED_WITHIN_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,12 +24,14 @@ def gather(world: "World") -> History:
         own=[own for client in world.clients for own in _own(client)],
         stored=world.shelf.stored(),
         taken=[taken for client in world.clients for taken in _taken(client)],
-        conversations=[row for _, row in world.shelf.conversations.values()],
+        conversations=world.shelf.conversation_rows(),
         log=list(_log(world)),
         receipts=[Receipt(client.name, *each) for client in world.clients for each in sorted(client.receipts)],
         answers=world.answers,
         forgotten=frozenset((client.name, each) for client in world.clients for each in client.forgotten),
+        late_writes=world.late_writes,
         policy=POLICY,
+        settled_within_s=SETTLED_WITHIN_S,
     )
 
 

@@ -77,6 +77,10 @@ class Plan:
     clients: int = 3
     workers: int = 2
     partitions: int = 2
+    store: str = "stamps"
+    """Which one: `stamps`, `strict`, `sqlite`."""
+    replays: bool = False
+    """Whether, in the end, the whole log is folded once more."""
 
 
 MILD = Faults()
@@ -126,6 +130,8 @@ def of_seed(seed: int) -> tuple[Plan, Faults]:
         clients=rng.choice((2, 3, 3, 4)),
         workers=rng.choice((1, 2, 2, 3)),
         partitions=rng.choice((1, 2, 2, 3)),
+        store=rng.choice(("stamps", "stamps", "strict", "sqlite")),
+        replays=rng.random() < 0.25,
     )
     return plan, _PROFILES[seed % len(_PROFILES)]
 

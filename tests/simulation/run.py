@@ -1,10 +1,11 @@
 """One run of one seed, judged."""
 
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compose.checking.checker import check
 from compose.checking.history import Fault, Findings
+from compose.checking.replay import changes
 from tests.simulation import seams
 from tests.simulation.defences import Defences, replacements
 from tests.simulation.evidence import gather
@@ -45,7 +46,19 @@ def run(seed: int, plan: Plan | None = None, faults: Faults | None = None, defen
     with seams.running(world), seams.replaced(replacements(defences)):
         try:
             world.run()
-            findings = check(gather(world))
+            findings = _judged(world)
         except Exception:  # noqa: BLE001 - whatever production raises is what is looked for
             findings = Findings(0, 0, (Fault("stuck", b"", traceback.format_exc()),))
     return Result(seed, plan, faults, findings, world.digest(), world.journal)
+
+
+def _judged(world: World) -> Findings:
+    """Return what the checker finds, also after the whole log was folded once more where the plan says so."""
+    history = gather(world)
+    findings = check(history)
+    if not world.plan.replays or not findings.faultless:
+        return findings
+    world.replay()
+    again = gather(world)
+    findings = check(again)
+    return replace(findings, faults=(*findings.faults, *changes(history, again)))

@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import Empty
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import consumers.assignment
 import consumers.pipeline
 import consumers.publisher
+import consumers.stores.cassandra_conditional
+import consumers.stores.cassandra_strict
 import consumers.status
 import consumers.worker
 import producers.backlog
@@ -22,6 +25,7 @@ import producers.meta
 import producers.outbox
 import producers.pump
 from consumers.owner import PartitionOwner
+from tests.simulation.cassandra import Batch, one_after_another
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -46,6 +50,10 @@ def time_ns() -> int:
 
 def random() -> float:
     return world().chance.stream("production").random()
+
+
+def uuid4() -> UUID:
+    return UUID(int=world().chance.stream("attempts").getrandbits(128), version=4)
 
 
 class Secrets:
@@ -112,6 +120,9 @@ _REPLACED: tuple[tuple[object, str, object], ...] = (
     (consumers.pipeline, "random", random),
     (consumers.pipeline, "SimpleQueue", SimQueue),
     (consumers.publisher, "monotonic", monotonic),
+    (consumers.stores.cassandra_strict, "BatchStatement", Batch),
+    (consumers.stores.cassandra_conditional, "uuid4", uuid4),
+    (consumers.stores.cassandra_conditional, "execute_concurrent_with_args", one_after_another),
     (PartitionOwner, "limit_memory", _limit_memory),
     (producers.backlog, "random", RandomModule),
     (producers.pump, "random", RandomModule),

@@ -1,4 +1,4 @@
-"""The simulated store: what is durable, and each worker's uncertain way to it.
+"""The simulated store under stamps: what is durable, and each worker's uncertain way to it.
 
 A write is several rows that land one by one, in any order, perhaps after its answer, perhaps twice, perhaps never. The
 shelf keeps each row's (stamp, owner) maximum, as the contract says.
@@ -36,6 +36,7 @@ RowWrite = MessageWrite | ConversationWrite | SpillWrite
 class Shelf:
     """What is durable."""
 
+    world: "World"
     keeps_larger_stamp: bool = True
     """A defence: without it what lands last stays."""
     raises_epoch: bool = True
@@ -53,9 +54,13 @@ class Shelf:
     """The newest epoch that has dropped each bucket."""
     progress: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Epoch and bucket."""
+    late: list[tuple[Owner, RowWrite]] = field(default_factory=list)
+    """Rows that are still under way, whoever sent them."""
 
     def land(self, owner: Owner, write: RowWrite) -> None:
         """Make one row durable."""
+        what = write.bucket if isinstance(write, SpillWrite) else write.row.version
+        self.world.note("store", type(write).__name__, owner.epoch, what)
         if isinstance(write, SpillWrite):
             self._land_spill(write)
         elif isinstance(write, ConversationWrite):
@@ -113,6 +118,31 @@ class Shelf:
         held = self.messages.get(key)
         return held[1] if held is not None and key in self.contents else None
 
+    def session(self, process: "Process") -> "StoreSession":
+        """Return a process's way to it."""
+        return StoreSession(self.world, process, self)
+
+    def land_later(self, owner: Owner, rows: Sequence[RowWrite]) -> None:
+        """Leave rows to the network."""
+        self.late += [(owner, row) for row in rows]
+
+    @property
+    def has_late(self) -> bool:
+        """Whether something is still under way, whoever sent it."""
+        return bool(self.late)
+
+    def land_late(self) -> None:
+        """Let one of these arrive."""
+        self.land(*self.late.pop(self.world.chance.whole("late", 0, len(self.late) - 1)))
+
+    def keeps_something(self) -> bool:
+        """Say whether deliveries are kept for later."""
+        return any(self.spilled.values())
+
+    def conversation_rows(self) -> list[ConversationRow]:
+        """Return every conversation."""
+        return [row for _, row in self.conversations.values()]
+
     def version(self, key: MessageKey) -> int:
         """Return how far a message is durable, 0 where it is not."""
         row = self.row(key)
@@ -142,9 +172,10 @@ class Operation:
 class StoreSession:
     """One worker's store: the contract's calls, each of which may fail, and fail after it worked."""
 
-    def __init__(self, world: "World", process: "Process") -> None:
+    def __init__(self, world: "World", process: "Process", shelf: Shelf) -> None:
         self._world = world
         self._process = process
+        self._shelf = shelf
         self.operations: list[Operation] = []
 
     def _call(self, what: str, odds: float = 0.0) -> None:
@@ -155,13 +186,13 @@ class StoreSession:
 
     def read(self, messages: Sequence[MessageKey], conversations: Sequence[str]) -> Rows:
         self._call("read", self._world.faults.read_fails)
-        shelf, shown = self._world.shelf, self._world.shown
+        shelf, shown = self._shelf, self._world.shown
         rows = {key: shown(row) for key in messages if (row := shelf.row(key)) is not None}
         return Rows(rows, {name: shelf.conversations[name][1] for name in conversations if name in shelf.conversations})
 
     def contents(self, messages: Sequence[MessageKey]) -> Mapping[MessageKey, Content]:
         self._call("contents", self._world.faults.read_fails)
-        contents = self._world.shelf.contents
+        contents = self._shelf.contents
         return {key: contents[key][0] for key in messages if key in contents}
 
     def write(
@@ -182,18 +213,18 @@ class StoreSession:
 
     def spilled(self, partition: int, bucket: int) -> Iterator[Pending]:
         self._call("spilled", self._world.faults.read_fails)
-        held = sorted(self._world.shelf.spilled.get((partition, bucket), {}).items())
+        held = sorted(self._shelf.spilled.get((partition, bucket), {}).items())
         self._process.worst_moment("bucket read")
         return iter([Pending(*key, attempt) for key, (_, attempt) in held])
 
     def drop_spilled(self, owner: Owner, partition: int, bucket: int) -> None:
         self._call("drop", self._world.faults.read_fails)
-        gone = self._world.shelf.drop(owner, partition, bucket)
+        gone = self._shelf.drop(owner, partition, bucket)
         self._world.note(self._process.name, "drop", partition, bucket, gone)
 
     def spill_position(self, partition: int) -> int | None:
         self._call("spill position", self._world.faults.read_fails)
-        found = self._world.shelf.progress.get(partition)
+        found = self._shelf.progress.get(partition)
         return found[1] if found else None
 
     def claim_lease(self, partition: int, node: str) -> Lease:
@@ -201,7 +232,7 @@ class StoreSession:
         world = self._world
         fails = world.store_is_down() or (world.chaos and world.chance.happens("claim", world.faults.claim_fails))
         if not fails or world.chance.happens("claim lands", 0.5):
-            lease = world.shelf.claim(partition, node, self._process.wall_ms())
+            lease = self._shelf.claim(partition, node, self._process.wall_ms())
             world.note(self._process.name, "claim", partition, lease.epoch)
         if fails:
             raise StoreUnavailableError("the claim's outcome is unknown")
@@ -209,12 +240,17 @@ class StoreSession:
 
     def leases(self) -> Sequence[Lease]:
         self._call("leases", self._world.faults.read_fails)
-        return list(self._world.shelf.leases.values())
+        return list(self._shelf.leases.values())
 
     def ping(self) -> None:
         self._call("ping", self._world.faults.read_fails)
 
     # how writes end
+
+    @property
+    def under_way(self) -> int:
+        """How many requests have not ended."""
+        return len(self.operations)
 
     def advance(self) -> None:
         """Let one write get on: a row of it lands, or it is answered, well or not."""
@@ -224,14 +260,14 @@ class StoreSession:
             self._end(operation, StoreUnavailableError("the write failed"))
             return
         if world.chaos and chance.happens("write unknown", faults.write_lands_unknown):
-            world.land_later(operation.owner, operation.rows)
+            self._shelf.land_later(operation.owner, operation.rows)
             self._end(operation, StoreUnavailableError("the write timed out"))
             return
         if operation.rows:
             write = operation.rows.pop(chance.whole("row", 0, len(operation.rows) - 1))
-            world.land(operation.owner, write)
+            self._shelf.land(operation.owner, write)
             if world.chaos and chance.happens("write twice", faults.write_lands_twice):
-                world.land_later(operation.owner, [write])
+                self._shelf.land_later(operation.owner, [write])
         if not operation.rows:
             self._end(operation, None)
 
@@ -244,5 +280,5 @@ class StoreSession:
         """Leave what is under way to the network; nobody hears how it ends."""
         for operation in self.operations:
             late = [row for row in operation.rows if self._world.chance.happens("late write", 0.5)]
-            self._world.land_later(operation.owner, late)
+            self._shelf.land_later(operation.owner, late)
         self.operations.clear()

@@ -48,6 +48,9 @@ def test_all_kinds_of_trouble_happen():
         "assign",
         "claim",
         "started",
+        "folded again",
+        "commits",
+        "cannot commit",
     } <= told
 
 

@@ -15,7 +15,6 @@ from tests.simulation.broker import SimProducer
 from tests.simulation.client import CODEC
 from tests.simulation.group import GroupConsumer
 from tests.simulation.process import Process
-from tests.simulation.shelf import StoreSession
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -51,7 +50,7 @@ class WorkerProcess(Process):
         self.worker: Worker | None = None
         self.consumer: GroupConsumer | None = None
         self.producer: SimProducer | None = None
-        self.store = StoreSession(world, self)
+        self.store = world.shelf.session(self)
         self._joined = False
 
     def start(self) -> None:
@@ -122,4 +121,4 @@ class WorkerProcess(Process):
             end = self.world.events[held.partition].end
             if owner.position < end or owner.low_water < end or owner.pending.entries:
                 return False
-        return not self.store.operations
+        return not self.store.under_way

@@ -9,7 +9,7 @@ it is quiet, or for as long as that may take. What it leaves behind is judged by
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from compose.checking.history import Answer
+from compose.checking.history import Answer, LateWrite
 from consumers.rows import MessageRow, Owner
 from schemas.records import NO_ID, Acknowledgement
 from schemas.topics import EVENTS, INBOX
@@ -20,17 +20,20 @@ from tests.simulation.defences import Defences, shown
 from tests.simulation.faults import Faults, Plan
 from tests.simulation.group import Group, GroupConsumer
 from tests.simulation.process import Process
-from tests.simulation.shelf import RowWrite, Shelf, SpillWrite
+from tests.simulation.shelf import Shelf
+from tests.simulation.sqlite_shelf import SqliteShelf
+from tests.simulation.strict_shelf import StrictShelf
 from tests.simulation.worker import SETTINGS, WorkerProcess
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Sequence
 
 START_MS = 1_800_000_000_000
 USERS = ("alice", "bob", "carol", "dave", "erin")
 _PASSES_MS = (0, 0, 0, 1, 2, 5, 20, 100, 400, 1_500)
-_HEAL_ROUNDS_MAX = 700
+SETTLED_WITHIN_S = 1_800.0
+"""Of simulated time after healing: what has not ended by then is stuck. More than any message may take: what a worker
+whose clock was ahead by the most kept until then (1,200 s), its delivery time (90 s), and the work of a long log."""
 _PAUSES_MS = (500, 3_000, 6_000, 12_000, 40_000)
 
 
@@ -54,12 +57,10 @@ class World:
         self.inbox = [Partition(INBOX, number) for number in range(2)]
         self.producers: list[SimProducer] = []
         self._orphans: list[deque[Handed]] = []
-        self._late: list[tuple[Owner, RowWrite]] = []
         self._ghosts: list[tuple[float, GroupConsumer]] = []
         self.group = Group(self, plan.partitions)
-        self.shelf = Shelf(
-            keeps_larger_stamp=defences.stamp, raises_epoch=defences.fence, by_epoch=defences.own_buckets
-        )
+        self.shelf = self._make_shelf()
+        self.late_writes: list[LateWrite] | None = [] if plan.store == "sqlite" else None
         self._shown = shown(defences)
         self._store_down_until = self._kafka_down_until = 0.0
         self.answers: list[Answer] = []
@@ -69,6 +70,16 @@ class World:
         self.current: Process = self.processes[0]
         for process in self.processes:
             process.start()
+
+    def _make_shelf(self) -> "Shelf | SqliteShelf":
+        defences = self.defences
+        if self.plan.store == "sqlite":
+            return SqliteShelf(self)
+        if self.plan.store == "strict":
+            return StrictShelf(self, by_epoch=defences.own_buckets)
+        return Shelf(
+            self, keeps_larger_stamp=defences.stamp, raises_epoch=defences.fence, by_epoch=defences.own_buckets
+        )
 
     # what production's doubles ask of the world
 
@@ -98,6 +109,15 @@ class World:
     def kafka_is_down(self) -> bool:
         return self.now < self._kafka_down_until
 
+    def node_ms(self) -> float:
+        """Return the time by the store's nodes; nothing here ends by it."""
+        return self.now
+
+    def saw_write(self, partition: int | None, owner: Owner, epoch: int) -> None:
+        """Take note of a write that a store which can tell has taken, while the lease was at `epoch`."""
+        if self.late_writes is not None and epoch > owner.epoch:
+            self.late_writes.append(LateWrite(partition or 0, owner.epoch, epoch))
+
     def wait(self, timeout_s: float) -> None:
         """Let a moment pass for whoever waits."""
         self.now += timeout_s * 1000
@@ -121,16 +141,6 @@ class World:
         if isinstance(answer, Acknowledgement) and answer.version and answer.message_id != NO_ID:
             durable = self.shelf.version((answer.conversation_id, answer.message_id))
             self.answers.append(Answer(answer.message_id, answer.version, durable))
-
-    def land(self, owner: Owner, write: RowWrite) -> None:
-        """Make a row durable."""
-        self.shelf.land(owner, write)
-        what = write.bucket if isinstance(write, SpillWrite) else write.row.version
-        self.note("store", type(write).__name__, owner.epoch, what)
-
-    def land_later(self, owner: Owner, rows: "Sequence[RowWrite]") -> None:
-        """Leave rows to the network."""
-        self._late += [(owner, row) for row in rows]
 
     def leave_to_network(self, queue: "deque[Handed]") -> None:
         """Leave a producer's records to the network: a part of them may still land, in order."""
@@ -192,9 +202,9 @@ class World:
             ways += [consumer.land_commit for consumer in consumers if consumer.commits]
             if self._orphans:
                 ways.append(self._land_orphan)
-        ways += [worker.store.advance for worker in self.workers if worker.store.operations]
-        if self._late and self.chance.happens("late lands", 0.3):
-            ways.append(self._land_late)
+        ways += [worker.store.advance for worker in self.workers if worker.store.under_way]
+        if self.shelf.has_late and self.chance.happens("late lands", 0.3):
+            ways.append(self.shelf.land_late)
         if ways:
             self.chance.pick("network", ways)()
 
@@ -204,10 +214,6 @@ class World:
             self.append(queue.popleft())
         else:
             self._orphans.remove(queue)
-
-    def _land_late(self) -> None:
-        number = self.chance.whole("late", 0, len(self._late) - 1)
-        self.land(*self._late.pop(number))
 
     def stand_still(self, process: Process, what: str, ms: int = 0) -> None:
         """Have a process stand still in a call while the others go on; for how long is left to chance by default."""
@@ -290,17 +296,27 @@ class World:
     def heal(self) -> None:
         """End all faults and run until nothing is left to be done, or for as long as that may take."""
         self.chaos = False
+        until = self.now + SETTLED_WITHIN_S * 1000
         self.now += 1
         self._store_down_until = self._kafka_down_until = 0.0
         for process in self.processes:
             process.wall_off_ms = 0.0
-        still = 0
-        for number in range(_HEAL_ROUNDS_MAX):
+        still = number = 0
+        while self.now < until:
             still = 0 if self._round() else still + 1
             # Where all wait for a time to come, let it come sooner.
             self.now += 60 if not still else 1_000 if still < 8 else 10_000
-            if number % 4 == 3 and self.is_quiet():
+            number += 1
+            if number % 4 == 0 and self.is_quiet():
                 return
+
+    def replay(self) -> None:
+        """Have the workers begin anew, with no position committed, so that the whole log is folded again."""
+        for worker in self.workers:
+            worker.stop()
+        self.group.committed.clear()
+        self.note("all", "folded again")
+        self.heal()
 
     def _round(self) -> bool:
         """Let every process take a turn and all that is under way arrive; say whether something moved."""
@@ -320,8 +336,8 @@ class World:
         for _ in range(200):
             before = len(self.journal)
             self._network()
-            if self._late and not moved:
-                self._land_late()
+            if self.shelf.has_late and not moved:
+                self.shelf.land_late()
             if len(self.journal) == before and not self._is_under_way():
                 break
             moved = True
@@ -330,9 +346,9 @@ class World:
     def _is_under_way(self) -> bool:
         return (
             any(producer.queue and not producer.fatal for producer in self.producers)
-            or any(worker.store.operations for worker in self.workers)
+            or any(worker.store.under_way for worker in self.workers)
             or bool(self._orphans)
-            or bool(self._late)
+            or self.shelf.has_late
         )
 
     def is_quiet(self) -> bool:
@@ -341,7 +357,7 @@ class World:
             not self._is_under_way()
             and all(client.alive and client.is_quiet() for client in self.clients)
             and all(worker.alive and worker.is_quiet() for worker in self.workers)
-            and not any(self.shelf.spilled.values())
+            and not self.shelf.keeps_something()
         )
 
     def digest(self) -> str:

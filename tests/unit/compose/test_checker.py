@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from compose.checking.checker import check
-from compose.checking.history import KINDS, Answer, History, Logged, Own, Receipt, Sent, Taken
-from compose.checking.replay import replay
+from compose.checking.history import KINDS, Answer, History, LateWrite, Logged, Own, Receipt, Sent, Taken
+from compose.checking.replay import changes, replay
 from consumers.fold import Policy
 from consumers.rows import At, Owner
 from consumers.stores.contract import Content, StoredMessage
@@ -132,6 +132,7 @@ CASES = {
     "a row that is missing": ("diverged", changed(stored=true_history().stored[1:])),
     "a step that is missing": ("diverged", changed(log=logged([*LOG, event("READ", 2, "bob")]))),
     "a conversation that differs": ("diverged", changed(conversations=[])),
+    "rows taken from a fenced owner": ("regressed", changed(late_writes=[LateWrite(0, 1, 2)])),
 }
 
 
@@ -187,3 +188,32 @@ def test_offsets_begin_anew_with_a_generation_of_the_topic():
     told = changed(log=log, stored=rows, conversations=conversations, generations_at=(ends_at,))
     assert check(told).faultless
     assert check(replace(told, generations_at=())).count("regressed") == 1
+
+
+REPLAY_CHANGES = {
+    "a row": changed(stored=with_row(stamp=1)),
+    "a step": changed(stored=with_step(1, at=1)),
+    "a row that goes": changed(stored=true_history().stored[1:]),
+    "what a sender was told": changed(own=with_own(ticks=("SENT", "READ"))),
+    "what a recipient holds": changed(taken=true_history().taken[1:]),
+}
+
+
+@pytest.mark.parametrize("what", REPLAY_CHANGES)
+def test_a_replay_that_changes_something_is_found(what):
+    assert not list(changes(true_history(), true_history()))
+    assert [fault.kind for fault in changes(true_history(), REPLAY_CHANGES[what])] == ["diverged"]
+
+
+def test_a_replay_may_bring_what_comes_only_then():
+    later = (*LOG, event("READ", 2, "bob"))
+    after = changed(
+        stored=stored(later), log=logged(later), own=[true_history().own[0], Own("alice", made(2), made(2), "READ")]
+    )
+    assert not list(changes(true_history(), after))
+
+
+def test_what_is_stuck_tells_the_time_that_it_had():
+    history = changed(own=with_own(state="SENT", ticks=("SENT",)), settled_within_s=240.0)
+    (fault,) = (each for each in check(history).faults if each.kind == "stuck")
+    assert fault.detail.endswith(", 240 s after healing")
