@@ -6,8 +6,9 @@ it is quiet, or for as long as that may take. What it leaves behind is judged by
 
 # ruff: noqa: D102 - what stands in for a library is named after it
 
+from collections.abc import Callable
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from compose.checking.history import Answer, LateWrite
 from consumers.parking import is_parked
@@ -15,13 +16,13 @@ from consumers.rows import MessageRow, Owner
 from schemas.records import NO_ID, Acknowledgement
 from schemas.topics import EVENTS, INBOX
 from tests.simulation.broker import LEADER_SKEW_MS, Handed, Partition, Record, SimProducer, partition_for
-from tests.simulation.chance import Chance
+from tests.simulation.chance import Chance, Strikes
 from tests.simulation.client import CODEC, Client
 from tests.simulation.defences import Defences, shown
 from tests.simulation.faults import Faults, Plan
 from tests.simulation.group import Group, GroupConsumer
 from tests.simulation.operating import Operator
-from tests.simulation.process import Process
+from tests.simulation.process import Process, in_calls
 from tests.simulation.shelf import Shelf
 from tests.simulation.sqlite_shelf import SqliteShelf
 from tests.simulation.strict_shelf import StrictShelf
@@ -65,6 +66,10 @@ class World:
         self.shelf = self._make_shelf()
         self.late_writes: list[LateWrite] | None = [] if plan.store == "sqlite" else None
         self._shown = shown(defences)
+        # Where commits are not flushed (a defence switched off), files are now and then all the same.
+        odds = {name: getattr(faults, name, 0.0 if defences.flush else 0.05) for name in _DEEDS}
+        self._strikes = Strikes(self.chance, odds)
+        self.in_calls = in_calls(self)
         self._store_down_until = self._kafka_down_until = 0.0
         self.answers: list[Answer] = []
         self.clients = [Client(self, name) for name in self.users]
@@ -263,53 +268,62 @@ class World:
         deaf = self.chance.happens("deaf", self.faults.expelled_without_knowing)
         return self.chance.pick("deafness", (300, 2_000, 9_000)) if deaf else 0.0
 
-    def _strike(self) -> None:  # noqa: C901, PLR0912 - one line a fault
-        happens, faults, chance = self.chance.happens, self.faults, self.chance
-        if happens("crash", faults.crash):
-            self._crash(chance.pick("crash whom", self.processes))
-        if happens("stop", faults.stop):
-            worker = chance.pick("stop whom", self.workers)
-            if worker.alive and not worker.busy and not worker.frozen:
-                self.note(worker.name, "stops")
-                worker.stop()
-        if happens("rebalance", faults.rebalance):
-            self.group.move()
-        if happens("expel", faults.expel):
-            worker = chance.pick("expel whom", self.workers)
-            if worker.consumer is not None:
-                self.note(worker.name, "expelled")
-                worker.consumer.expel(self._deafness())
-        if happens("fatal", faults.producer_fatal) and self.producers:
-            chance.pick("fatal which", self.producers).fatal = True
-        if happens("leader", faults.leader_change):
-            partition = chance.pick("leader of", self.events)
-            partition.leader_ms = chance.whole("leader ms", -LEADER_SKEW_MS, LEADER_SKEW_MS)
-        if happens("worker clock", faults.worker_clock_jump):
-            off_ms = round(faults.worker_clock_off_s_max * 1000)
-            chance.pick("clock of", self.workers).wall_off_ms = chance.whole("worker ms", -off_ms, off_ms)
-        if happens("client clock", faults.client_clock_jump):
-            chance.pick("clock of client", self.clients).wall_off_ms = chance.whole(
-                "client ms", -86_400_000, 86_400_000
-            )
-        if happens("retention", faults.inbox_retention):
-            inbox = chance.pick("retention of", self.inbox)
-            inbox.low = inbox.end
-        if happens("store outage", faults.store_outage):
-            self._store_down_until = self.now + chance.pick("store down", (2_000, 20_000))
-        if happens("kafka outage", faults.kafka_outage):
-            self._kafka_down_until = self.now + chance.pick("kafka down", (2_000, 20_000))
-        if happens("restored", faults.backup_restored):
-            client = chance.pick("restored whom", self.clients)
-            if not client.busy and not client.frozen:
-                self._crash(client)
-                client.restore()
-                self.note(client.name, "restored from a backup")
-        if happens("operator", faults.parks):
-            self.operator.act()
-        if not self.defences.flush and happens("sync", 0.05):
-            client = chance.pick("sync whom", self.clients)
-            if not client.busy:
-                client.disk.synced = client.disk.connection.serialize()
+    def _strike(self) -> None:
+        for name in self._strikes.count():
+            _DEEDS[name](self)
+
+    def _strike_crash(self) -> None:
+        self._crash(self.chance.pick("crash whom", self.processes))
+
+    def _strike_stop(self) -> None:
+        worker = self.chance.pick("stop whom", self.workers)
+        if worker.alive and not worker.busy and not worker.frozen:
+            self.note(worker.name, "stops")
+            worker.stop()
+
+    def _strike_expel(self) -> None:
+        worker = self.chance.pick("expel whom", self.workers)
+        if worker.consumer is not None:
+            self.note(worker.name, "expelled")
+            worker.consumer.expel(self._deafness())
+
+    def _strike_fatal(self) -> None:
+        if self.producers:
+            self.chance.pick("fatal which", self.producers).fatal = True
+
+    def _strike_leader(self) -> None:
+        partition = self.chance.pick("leader of", self.events)
+        partition.leader_ms = self.chance.whole("leader ms", -LEADER_SKEW_MS, LEADER_SKEW_MS)
+
+    def _strike_worker_clock(self) -> None:
+        off_ms = round(self.faults.worker_clock_off_s_max * 1000)
+        self.chance.pick("clock of", self.workers).wall_off_ms = self.chance.whole("worker ms", -off_ms, off_ms)
+
+    def _strike_client_clock(self) -> None:
+        off_ms = self.chance.whole("client ms", -86_400_000, 86_400_000)
+        self.chance.pick("clock of client", self.clients).wall_off_ms = off_ms
+
+    def _strike_retention(self) -> None:
+        inbox = self.chance.pick("retention of", self.inbox)
+        inbox.low = inbox.end
+
+    def _strike_store(self) -> None:
+        self._store_down_until = self.now + self.chance.pick("store down", (2_000, 20_000))
+
+    def _strike_kafka(self) -> None:
+        self._kafka_down_until = self.now + self.chance.pick("kafka down", (2_000, 20_000))
+
+    def _strike_restore(self) -> None:
+        client = self.chance.pick("restored whom", self.clients)
+        if not client.busy and not client.frozen:
+            self._crash(client)
+            client.restore()
+            self.note(client.name, "restored from a backup")
+
+    def _sync(self) -> None:
+        client = self.chance.pick("sync whom", self.clients)
+        if not client.busy:
+            client.disk.synced = client.disk.connection.serialize()
 
     def _crash(self, process: Process) -> None:
         if process.alive and not process.busy:
@@ -331,11 +345,11 @@ class World:
         while self.now < until:
             still = 0 if self._round() else still + 1
             # Where all wait for a time to come, let it come sooner.
-            self.now += 60 if not still else 1_000 if still < 8 else 10_000
+            self.now += 250 if not still else min(10_000, 500 << still)
             number += 1
             if number % 8 == 0:
                 self.operator.settle()
-            if number % 4 == 0 and self.is_quiet():
+            if number % 2 == 0 and self.is_quiet():
                 return
 
     def replay(self) -> None:
@@ -394,3 +408,22 @@ class World:
     def digest(self) -> str:
         """Return what tells this run from another."""
         return blake2b(repr(self.journal).encode(), digest_size=16).hexdigest()
+
+
+_DEEDS: Final[dict[str, Callable[[World], None]]] = {
+    "crash": World._strike_crash,
+    "stop": World._strike_stop,
+    "rebalance": lambda world: world.group.move(),
+    "expel": World._strike_expel,
+    "producer_fatal": World._strike_fatal,
+    "leader_change": World._strike_leader,
+    "worker_clock_jump": World._strike_worker_clock,
+    "client_clock_jump": World._strike_client_clock,
+    "inbox_retention": World._strike_retention,
+    "store_outage": World._strike_store,
+    "kafka_outage": World._strike_kafka,
+    "backup_restored": World._strike_restore,
+    "parks": lambda world: world.operator.act(),
+    "sync": World._sync,
+}
+"""What strikes at a step of the scheduler, by the name of its odds."""
