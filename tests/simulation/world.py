@@ -6,16 +6,15 @@ it is quiet, or for as long as that may take. What it leaves behind is judged by
 
 # ruff: noqa: D102 - what stands in for a library is named after it
 
-from collections.abc import Callable
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from compose.checking.history import Answer, LateWrite
 from consumers.parking import is_parked
 from consumers.rows import MessageRow, Owner
 from schemas.records import NO_ID, Acknowledgement
 from schemas.topics import EVENTS, INBOX
-from tests.simulation.broker import LEADER_SKEW_MS, Handed, Partition, Record, SimProducer, partition_for
+from tests.simulation.broker import Handed, Partition, Record, SimProducer, partition_for
 from tests.simulation.chance import Chance, Strikes
 from tests.simulation.client import CODEC, Client
 from tests.simulation.defences import Defences, shown
@@ -26,6 +25,7 @@ from tests.simulation.process import Process, in_calls
 from tests.simulation.shelf import Shelf
 from tests.simulation.sqlite_shelf import SqliteShelf
 from tests.simulation.strict_shelf import StrictShelf
+from tests.simulation.strikes import DEEDS
 from tests.simulation.worker import SETTINGS, WorkerProcess
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ class World:
         self.late_writes: list[LateWrite] | None = [] if plan.store == "sqlite" else None
         self._shown = shown(defences)
         # Where commits are not flushed (a defence switched off), files are now and then all the same.
-        odds = {name: getattr(faults, name, 0.0 if defences.flush else 0.05) for name in _DEEDS}
+        odds = {name: getattr(faults, name, 0.0 if defences.flush else 0.05) for name in DEEDS}
         self._strikes = Strikes(self.chance, odds)
         self.in_calls = in_calls(self)
-        self._store_down_until = self._kafka_down_until = 0.0
+        self.store_down_until = self.kafka_down_until = 0.0
         self.answers: list[Answer] = []
         self.clients = [Client(self, name) for name in self.users]
         self.workers = [WorkerProcess(self, f"w{number}") for number in range(plan.workers)]
@@ -117,10 +117,10 @@ class World:
         return f"message {self._bodies}".encode()
 
     def store_is_down(self) -> bool:
-        return self.now < self._store_down_until
+        return self.now < self.store_down_until
 
     def kafka_is_down(self) -> bool:
-        return self.now < self._kafka_down_until
+        return self.now < self.kafka_down_until
 
     def node_ms(self) -> float:
         """Return the time by the store's nodes; nothing here ends by it."""
@@ -254,7 +254,7 @@ class World:
         until = self.now + ms
         is_expelled = ms > SETTINGS.session_timeout_s * 1000
         if is_expelled and isinstance(process, WorkerProcess) and process.consumer is not None:
-            process.consumer.expel(self._deafness())
+            process.consumer.expel(self.deafness())
         try:
             for _ in range(self.chance.whole("meanwhile", 5, 60)):
                 self.step()
@@ -264,68 +264,15 @@ class World:
             process.frozen = False
             self.current = before
 
-    def _deafness(self) -> float:
+    def deafness(self) -> float:
         deaf = self.chance.happens("deaf", self.faults.expelled_without_knowing)
         return self.chance.pick("deafness", (300, 2_000, 9_000)) if deaf else 0.0
 
     def _strike(self) -> None:
         for name in self._strikes.count():
-            _DEEDS[name](self)
+            DEEDS[name](self)
 
-    def _strike_crash(self) -> None:
-        self._crash(self.chance.pick("crash whom", self.processes))
-
-    def _strike_stop(self) -> None:
-        worker = self.chance.pick("stop whom", self.workers)
-        if worker.alive and not worker.busy and not worker.frozen:
-            self.note(worker.name, "stops")
-            worker.stop()
-
-    def _strike_expel(self) -> None:
-        worker = self.chance.pick("expel whom", self.workers)
-        if worker.consumer is not None:
-            self.note(worker.name, "expelled")
-            worker.consumer.expel(self._deafness())
-
-    def _strike_fatal(self) -> None:
-        if self.producers:
-            self.chance.pick("fatal which", self.producers).fatal = True
-
-    def _strike_leader(self) -> None:
-        partition = self.chance.pick("leader of", self.events)
-        partition.leader_ms = self.chance.whole("leader ms", -LEADER_SKEW_MS, LEADER_SKEW_MS)
-
-    def _strike_worker_clock(self) -> None:
-        off_ms = round(self.faults.worker_clock_off_s_max * 1000)
-        self.chance.pick("clock of", self.workers).wall_off_ms = self.chance.whole("worker ms", -off_ms, off_ms)
-
-    def _strike_client_clock(self) -> None:
-        off_ms = self.chance.whole("client ms", -86_400_000, 86_400_000)
-        self.chance.pick("clock of client", self.clients).wall_off_ms = off_ms
-
-    def _strike_retention(self) -> None:
-        inbox = self.chance.pick("retention of", self.inbox)
-        inbox.low = inbox.end
-
-    def _strike_store(self) -> None:
-        self._store_down_until = self.now + self.chance.pick("store down", (2_000, 20_000))
-
-    def _strike_kafka(self) -> None:
-        self._kafka_down_until = self.now + self.chance.pick("kafka down", (2_000, 20_000))
-
-    def _strike_restore(self) -> None:
-        client = self.chance.pick("restored whom", self.clients)
-        if not client.busy and not client.frozen:
-            self._crash(client)
-            client.restore()
-            self.note(client.name, "restored from a backup")
-
-    def _sync(self) -> None:
-        client = self.chance.pick("sync whom", self.clients)
-        if not client.busy:
-            client.disk.synced = client.disk.connection.serialize()
-
-    def _crash(self, process: Process) -> None:
+    def crash(self, process: Process) -> None:
         if process.alive and not process.busy:
             self.note(process.name, "crashes")
             process.frozen = False
@@ -338,7 +285,7 @@ class World:
         self.chaos = False
         until = self.now + SETTLED_WITHIN_S * 1000
         self.now += 1
-        self._store_down_until = self._kafka_down_until = 0.0
+        self.store_down_until = self.kafka_down_until = 0.0
         for process in self.processes:
             process.wall_off_ms = 0.0
         still = number = 0
@@ -408,22 +355,3 @@ class World:
     def digest(self) -> str:
         """Return what tells this run from another."""
         return blake2b(repr(self.journal).encode(), digest_size=16).hexdigest()
-
-
-_DEEDS: Final[dict[str, Callable[[World], None]]] = {
-    "crash": World._strike_crash,
-    "stop": World._strike_stop,
-    "rebalance": lambda world: world.group.move(),
-    "expel": World._strike_expel,
-    "producer_fatal": World._strike_fatal,
-    "leader_change": World._strike_leader,
-    "worker_clock_jump": World._strike_worker_clock,
-    "client_clock_jump": World._strike_client_clock,
-    "inbox_retention": World._strike_retention,
-    "store_outage": World._strike_store,
-    "kafka_outage": World._strike_kafka,
-    "backup_restored": World._strike_restore,
-    "parks": lambda world: world.operator.act(),
-    "sync": World._sync,
-}
-"""What strikes at a step of the scheduler, by the name of its odds."""
