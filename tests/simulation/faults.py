@@ -129,8 +129,8 @@ def of_seed(seed: int) -> tuple[Plan, Faults]:
     """Return how large a seed's run is and what goes wrong in it."""
     rng = Random(f"{seed}/plan")
     plan = Plan(
-        messages=rng.choice((4, 8, 12, 12, 20)),
-        steps=rng.choice((200, 500, 500, 700)),
+        messages=rng.choice((4, 8, 10, 12, 16)),
+        steps=rng.choice((200, 300, 400, 600)),
         clients=rng.choice((2, 3, 3, 4)),
         workers=rng.choice((1, 2, 2, 3)),
         partitions=rng.choice((1, 2, 2, 3)),

@@ -146,6 +146,7 @@ class World:
                     self.step()
             else:
                 self._round()
+                timeout_s = max(timeout_s, 1.0)
         finally:
             self.now += timeout_s * 1000
             self.depth -= 1
