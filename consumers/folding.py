@@ -5,6 +5,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from consumers.answers import DEAD_LETTER_REASONS, answer, answer_about_conversation, tick
 from consumers.cache import Conversation, ConversationCache, MessageCache
@@ -26,6 +27,8 @@ STARTS = frozenset({SEND, Kind.CANCEL.value})
 OF_PARKING = frozenset(kind.value for kind in PARKING_KINDS)
 OF_CONVERSATION = frozenset(kind.value for kind in CONVERSATION_KINDS) | OF_PARKING
 
+_new: Final = tuple.__new__
+"""Makes a named tuple in half the time that its own constructor takes; for what is made for every event."""
 _EXPIRE = Kind.EXPIRE.value
 _SENT = State.SENT.value
 _REJECTED = State.REJECTED.value
@@ -178,7 +181,7 @@ class Folding:
                 self.messages.add(key, row)
                 # What broke a limit is not kept: it may be as large as a record can be.
                 body = b"" if row.state == _REJECTED else event.body
-                made = MessageWrite(row, (folded.transition,), body, event.content_type, event.expires_at)
+                made = _new(MessageWrite, (row, (folded.transition,), body, event.content_type, event.expires_at))
                 self._write(key, made, work)
             if conversation is not None and folded.outcome in _SAME_MESSAGE:
                 folded = self._first_copy(event, folded, conversation, at, work)
@@ -249,12 +252,10 @@ class Folding:
                 self.messages.rows[key] = row
                 held = self._dirty.get(key)
                 if held is None:
-                    moved = MessageWrite(row, (transition,), None, "", 0)
+                    moved = _new(MessageWrite, (row, (transition,), None, "", 0))
                 else:
-                    old = held[1]
-                    moved = MessageWrite(
-                        row, (*old.transitions, transition), old.body, old.content_type, old.expires_at
-                    )
+                    _, transitions, body, content_type, expires_at = held[1]
+                    moved = _new(MessageWrite, (row, (*transitions, transition), body, content_type, expires_at))
                 self._write(key, moved, work)
                 if row.state != before.state:
                     work.acknowledgements.append(tick(event, row, at))

@@ -5,7 +5,7 @@ once per text, not once per record, and kept as one object each: rows share them
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from schemas.errors import UndecodableError
 from schemas.identity import (
@@ -25,7 +25,7 @@ _OF_MESSAGE = frozenset(kind.value for kind in MESSAGE_KINDS)
 _OF_CONVERSATION = frozenset(kind.value for kind in CONVERSATION_KINDS)
 _OF_PARKING = frozenset(kind.value for kind in PARKING_KINDS)
 _SEND = Kind.SEND.value
-_new = tuple.__new__
+_new: Final = tuple.__new__
 _EXPIRE = Kind.EXPIRE.value
 
 
