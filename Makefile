@@ -9,6 +9,13 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python)
 # Passed on: `make demo ARGS="--stack local"`, `make test ARGS="-k outbox"`.
 ARGS ?=
+# What the images are built on, where a registry has it: `make images PYTHON_IMAGE=python:3.13-slim
+# JAVA_IMAGE=eclipse-temurin:17-jre`. Empty: on this machine's own files (Linux).
+PYTHON_IMAGE ?=
+JAVA_IMAGE ?=
+# `make compose-up WORKERS=3`.
+WORKERS ?= 2
+COMPOSE := docker compose --file compose/compose.yaml
 # How long `make faults` goes on.
 MINUTES ?= 30
 # `make simulate SEEDS=20000 JOBS=2`.
@@ -16,14 +23,16 @@ SEEDS ?= 2000
 JOBS ?= 2
 
 LOCK_OPTIONS := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	--no-emit-index-url --no-emit-find-links --all-extras --group test --group check --group build
+	--no-emit-index-url --no-emit-find-links --all-extras
+DEVELOPMENT := --group test --group check --group build
+WORKER_LOCK := compose/images/worker/requirements.lock
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test faults simulate check format docs bench lock hooks clean
+.PHONY: help setup demo test faults simulate check format docs bench images compose-up compose-down lock hooks clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP) ## make .venv with everything in it, exactly as locked (done by the other targets by themselves)
 
@@ -74,9 +83,19 @@ docs: $(STAMP) ## write the generated pages in docs/ anew
 bench: $(STAMP) ## measure on the local stack, against the floor
 	$(BIN)/python -m bench $(ARGS)
 
+images: $(STAMP) ## build the container images: the worker's, and Kafka's and Cassandra's for places without a registry
+	$(BIN)/python -m compose.images --python-image "$(PYTHON_IMAGE)" --java-image "$(JAVA_IMAGE)" $(ARGS)
+
+compose-up: ## start Kafka, Cassandra and WORKERS=2 workers in containers, and wait until they are healthy
+	$(COMPOSE) up --detach --wait --scale worker=$(WORKERS) $(ARGS)
+
+compose-down: ## end these containers; ARGS=--volumes also deletes what they stored
+	$(COMPOSE) down $(ARGS)
+
 lock: $(STAMP) ## resolve requirements.lock anew, with hashes, for every Python from 3.11 on
 	$(PIP) install 'uv>=0.5,<1'
-	$(BIN)/uv pip compile pyproject.toml $(LOCK_OPTIONS) --upgrade --output-file requirements.lock
+	$(BIN)/uv pip compile pyproject.toml $(LOCK_OPTIONS) $(DEVELOPMENT) --upgrade --output-file requirements.lock
+	$(BIN)/uv pip compile pyproject.toml $(LOCK_OPTIONS) --constraint requirements.lock --output-file $(WORKER_LOCK)
 
 hooks: $(STAMP) ## let git run the checks before each commit
 	$(BIN)/pre-commit install

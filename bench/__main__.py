@@ -12,8 +12,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -22,11 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.child import Measured, measure
+from bench.deployed import consuming, environment, migrate
 from compose.stacks.local import LocalStack, StackAddresses
-from consumers.migrate import apply, targets_of
-from consumers.migrate_settings import MigrationSettings
-from consumers.stores.cassandra import CassandraStore
-from consumers.stores.settings import CassandraSettings
 
 RESULTS = Path(__file__).with_name("results.json")
 LATENCY_RATE = 200
@@ -52,19 +47,6 @@ class Rounds(NamedTuple):
             "floor_cpu_us": round(median(each.cpu_us for each in self.floor), 1),
             "memory_mb": round(max(each.memory_mb for each in self.subject), 1),
         }
-
-
-def migrate(addresses: StackAddresses, keyspace: str) -> None:
-    """Make the topics where they are missing, and a keyspace."""
-    cassandra = CassandraSettings(port=addresses.cassandra_port, keyspace=keyspace)
-    targets = targets_of(
-        kafka={"bootstrap.servers": addresses.kafka_bootstrap_servers},
-        store=cassandra,
-        open_store=lambda: CassandraStore.open(cassandra),
-        settings=MigrationSettings(),
-    )
-    for _ in apply(targets):
-        pass
 
 
 def worker_rounds(addresses: StackAddresses, rounds: int, messages: int) -> Rounds:
@@ -101,34 +83,13 @@ def latency(addresses: StackAddresses, seconds: int, folder: Path) -> dict[str, 
     """Measure send to ✓ with one worker, on topics that hold nothing else."""
     migrate(addresses, "bench_latency")
     kafka = addresses.kafka_bootstrap_servers
-    with _consuming(addresses, "bench_latency"):
+    with consuming(environment(addresses, "bench_latency")):
         arguments = [kafka, str(folder / "latency.sqlite"), str(LATENCY_RATE * seconds), str(LATENCY_RATE)]
         done = subprocess.run(
             [sys.executable, "-m", "bench.latency", *arguments], stdout=subprocess.PIPE, check=True, text=True
         )
     found: dict[str, dict[str, float]] = json.loads(done.stdout)
     return found
-
-
-@contextmanager
-def _consuming(addresses: StackAddresses, keyspace: str) -> Iterator[None]:
-    """Run one production worker as users do."""
-    settings = {
-        "TWOTICK_KAFKA__BOOTSTRAP_SERVERS": addresses.kafka_bootstrap_servers,
-        "TWOTICK_STORE__KIND": "cassandra",
-        "TWOTICK_STORE__CASSANDRA__PORT": str(addresses.cassandra_port),
-        "TWOTICK_STORE__CASSANDRA__KEYSPACE": keyspace,
-    }
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "compose.main", "consume", "--workers", "1"],
-        env={**os.environ, **settings},
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        yield
-    finally:
-        worker.terminate()
-        worker.wait(60)
 
 
 def _tell(what: str, measured: Measured) -> None:

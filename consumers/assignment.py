@@ -33,6 +33,8 @@ LOG = logging.getLogger(__name__)
 PARTITION_LEAST: Final = 1_000
 """Rows and deliveries that each partition may keep in memory, however many share the worker's."""
 ASK_TIMEOUT_S: Final = 5.0
+TAKE_S: Final = 0.1
+"""After so long what else is to be taken waits for the next turn: partitions that are owned already go on meanwhile."""
 
 
 class Assignment:
@@ -130,6 +132,7 @@ class Assignment:
         time-out, and the loop must not stop polling for all of them together (case K1).
         """
         self._drop_fenced()
+        until = monotonic() + TAKE_S
         for held in [held for held in self.held.values() if held.stage is Stage.TAKING]:
             if held.retry_at <= monotonic():
                 try:
@@ -142,6 +145,8 @@ class Assignment:
                     if not error.retriable:
                         raise
                     self._put_off(held, error)
+                    return
+                if monotonic() > until:
                     return
 
     def _put_off(self, held: HeldPartition, error: WorkerError) -> None:

@@ -162,7 +162,7 @@ class Folding:
         key = (event.conversation_id, event.message_id)
         before = self.messages.rows.get(key)
         conversation = None
-        if before is None or before.applied >= (at.generation, at.offset):
+        if before is None or not _is_copy(event, before, at):
             conversation = self._conversation(event)
             if conversation is None:
                 self._answer(event, _WRONG_PARTITION, at, work)
@@ -417,6 +417,17 @@ class Folding:
         """Note who takes part, `known` being the conversation before the event and its passage."""
         after, parkings = fold_membership(event, known, at), conversation.row.parkings
         conversation.row = after if parkings is known.parkings else with_parkings(known, after, parkings, at)
+
+
+def _is_copy(event: Event, row: MessageRow, at: At) -> bool:
+    """Say whether a row was made by an event before this one; then the event rests on nothing but the row.
+
+    One that was read cold may be ahead of the event. Then the event made it, or waited in a parked conversation until a
+    later copy made it, or is a copy: append times tell the last from the others, and kinds, where both have the same.
+    """
+    if row.applied < (at.generation, at.offset) or row.sent_at < at.appended_at:
+        return True
+    return row.sent_at == at.appended_at and (event.kind == SEND) != bool(row.digest)
 
 
 def _clean(dirty: dict[str, tuple[int, int]], written: Mapping[str, object], number: int) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from socket import gethostname
 from threading import Thread
 from time import time
-from types import FrameType
 from typing import Final
 
 from consumers.claims.settings import WebhookSettings
@@ -20,6 +19,7 @@ from consumers.errors import ExitCode, WorkerError, exit_code_of
 from consumers.gateway import Gateway
 from consumers.health import Watchdog, write_status
 from consumers.settings import WorkerSettings
+from consumers.signals import as_socket
 from consumers.stores.contract import Store
 from consumers.topic_check import check_topic
 from consumers.upkeep import Upkeep
@@ -43,23 +43,18 @@ def status_path(folder: Path, node: str) -> Path:
     return folder / f"worker-{node}.json"
 
 
-class _Signals:
-    """The first signal stops the worker, the second ends the process."""
+def _heed_signals(stop: Callable[[], None]) -> None:
+    """Have the first signal stop the worker and the second end the process, whatever it is doing."""
+    signals = as_socket((signal.SIGTERM, signal.SIGINT))
 
-    def __init__(self, stop: Callable[[], None]) -> None:
-        self._stop = stop
-        self._asked = False
+    def heed() -> None:
+        first = signals.recv(1)[0]
+        stop()
+        LOG.info("signal taken", extra={"signal": signal.Signals(first).name})
+        signals.recv(1)
+        os._exit(ExitCode.INTERRUPTED)
 
-    def install(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._take)
-
-    def _take(self, number: int, _frame: FrameType | None) -> None:
-        if self._asked:
-            os._exit(ExitCode.INTERRUPTED)
-        self._asked = True
-        LOG.info("signal taken", extra={"signal": signal.Signals(number).name})
-        self._stop()
+    Thread(target=heed, name="signals", daemon=True).start()
 
 
 def hold_life_line(stop: Callable[[], None]) -> None:
@@ -152,7 +147,7 @@ def _run(  # noqa: PLR0913, PLR0917 - the parts of one process
         gateway=gateway,
         counters=counters,
     )
-    _Signals(worker.stop).install()
+    _heed_signals(worker.stop)
     hold_life_line(worker.stop)
     if settings.metrics_port:
         from consumers.metrics import serve_metrics  # noqa: PLC0415 - an optional extra

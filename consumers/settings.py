@@ -54,7 +54,9 @@ class WorkerSettings:
     static_members: bool = True
     """Whether workers keep their partitions over a restart: member ids are made of node and slot (KIP-345)."""
     session_timeout_s: float = 45.0
-    """After this long without a sign of life a worker's partitions go to others; classic protocol only."""
+    """After this long without a sign of life a worker's partitions go to others; classic protocol only. Under KIP-848
+    the brokers decide, with `group.consumer.session.timeout.ms` (45 s, which is also its least unless
+    `group.consumer.min.session.timeout.ms` says less)."""
     poll_interval_s_max: float = 300.0
     """After this long without a poll a worker is expelled from the group."""
     batch_records_max: int = 1_000

@@ -7,7 +7,7 @@ loop never stops polling for longer than a pause takes to set in, so the group k
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from threading import Event
+from threading import Event, Thread
 from time import monotonic, time_ns
 from typing import Any, Final
 
@@ -42,6 +42,8 @@ from schemas.topics import EVENTS, VALUE_BYTES_MAX, Setting
 LOG = logging.getLogger(__name__)
 
 REMIND_INTERVAL_S: Final = 0.25
+LEAVE_S: Final = 5.0
+"""For the last commit and for leaving the group; where no coordinator answers, the client by itself waits for 45 s."""
 _NOTHING: Final = Rows({}, {})
 
 
@@ -137,7 +139,9 @@ class Worker:
         self._gateway.drop(partition)
 
     def stop(self) -> None:
-        """Have `run` finish what has been read, and return."""
+        """Have `run` finish what has been read, and return; the time for that begins now."""
+        if self._deadline is None:
+            self._deadline = monotonic() + self._settings.drain_timeout_s
         self._stopping.set()
 
     def run(self) -> bool:
@@ -154,7 +158,7 @@ class Worker:
                     raise self._failure
             return self._shut_down()
         finally:
-            self._close()
+            self._leave()
 
     def _join(self) -> None:
         """Become a member of the group."""
@@ -367,28 +371,39 @@ class Worker:
 
     def _drain(self, going: Sequence[HeldPartition]) -> None:
         """Finish the batches in flight of partitions that go, within the one deadline of this revoke or stop."""
-        deadline = self._deadline or monotonic() + self._settings.drain_timeout_s
-        while any(held.flights for held in going) and monotonic() < deadline:
+        revoked_by = monotonic() + self._settings.drain_timeout_s
+        # A stop may come in the midst of a revoke: its time counts from then.
+        while any(held.flights for held in going) and monotonic() < min(revoked_by, self._deadline or revoked_by):
             self.turns += 1
             self._pipeline.serve(BUSY_WAIT_S)
             self._publisher.pump(BUSY_WAIT_S)
         self._observe()  # what goes is seen a last time, with all that it has counted
 
     def _shut_down(self) -> bool:
-        """Finish what has been read, commit, leave the group; say whether all was finished (cases K12, K19)."""
+        """Finish what has been read; say whether that was all of it (cases K12, K19)."""
         LOG.info("stopping: what has been read is finished")
-        self._deadline = monotonic() + self._settings.drain_timeout_s
+        deadline = self._deadline or monotonic()
         self._report(self.status())
         held = list(self._assignment.held.values())
         self._drain(held)
         self._observe()
         clean = not self._stash and not any(each.flights for each in held)
-        self._assignment.commit(held, wait=True)
-        unreported = self._publisher.close(max(0.0, self._deadline - monotonic()))
+        unreported = self._publisher.close(max(0.0, deadline - monotonic()))
         return clean and unreported == 0
 
+    def _leave(self) -> None:
+        """Leave the group, but wait no longer than `LEAVE_S`: beside this thread, which ends the process then."""
+        leaving = Thread(target=self._close, name="leaving", daemon=True)
+        leaving.start()
+        leaving.join(LEAVE_S)
+        if leaving.is_alive():
+            LOG.warning("the group was not left in good order: its coordinator does not answer")
+
     def _close(self) -> None:
-        """Leave the group. What is still in flight is not committed, so the next owner does it again."""
+        """Leave the group, which revokes all partitions: what is finished of them is committed by that.
+
+        What is still in flight is not committed, so the next owner does it again.
+        """
         if self._deadline is None:
             self._deadline = monotonic()
         try:

@@ -9,7 +9,8 @@ compares the store with the fold that wrote it. After healing, and only then, al
 2. Every message that its sender was told is sent is in the store once, with its content; every message that is said
    to have arrived is with its recipient.
 3. Versions rise by one, offsets and ranks never fall, a message's state is the lowest of its recipients'.
-4. One outbox's messages of a conversation apply in the order of their running numbers.
+4. One outbox's messages of a conversation apply in the order of their running numbers, also through a parking, in
+   which no more wait than may.
 5. No message, no receipt and no row is there without the event that it must come from.
 6. No answer said more than was durable when it went out.
 7. A replay of the whole log gives the store, row for row and step for step: so a fenced owner changed nothing. A store
@@ -47,6 +48,7 @@ def check(history: History) -> Findings:
         *_invented(history),
         *_premature(history),
         *_after_the_lease(history),
+        *_too_many_waiting(history),
         *differences(history),
     )
     return Findings(len(history.sent), _settled(history, stored), faults)
@@ -259,3 +261,10 @@ def _after_the_lease(history: History) -> Iterator[Fault]:
     for late in history.late_writes or ():
         told = f"the store took rows of partition {late.partition} from epoch {late.epoch} in epoch {late.lease_epoch}"
         yield Fault("regressed", b"", told)
+
+
+def _too_many_waiting(history: History) -> Iterator[Fault]:
+    for row in history.conversations or ():
+        most = max((len(each.waiting) + len(each.passed) for each in row.parkings), default=0)
+        if most > history.policy.parked_max:
+            yield Fault("invented", b"", f"{most} records have waited in conversation {row.conversation_id}")

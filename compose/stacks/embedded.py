@@ -46,6 +46,7 @@ from typing import Self
 
 from compose.stacks.errors import ServerDiedError
 from compose.stacks.mock_cluster import MockCluster
+from consumers.signals import as_socket
 
 _HEARTBEAT_MS = 200
 _SESSION_TIMEOUT_MS = 3_000
@@ -132,25 +133,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m compose.stacks.embedded")
     parser.add_argument("--topic", action="append", default=[], metavar="NAME=PARTITIONS", type=_topic)
     topics = dict(parser.parse_args().topic)
-    signalled = _signals_as_input()
+    signalled = as_socket((signal.SIGTERM, signal.SIGINT))
     with EmbeddedBroker(topics) as broker:
         address = {"bootstrap_servers": broker.bootstrap_servers, "cluster_id": broker.cluster_id}
         sys.stdout.write(json.dumps(address) + "\n")
         sys.stdout.flush()
         _wait_for_end(signalled)
-
-
-def _signals_as_input() -> socket.socket:
-    """Return a socket that becomes readable with SIGTERM or SIGINT.
-
-    A handler that raises would be lost when its signal comes just before a blocking read begins.
-    """
-    ours, pythons = socket.socketpair()
-    pythons.setblocking(False)
-    signal.set_wakeup_fd(pythons.detach())
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: None)
-    return ours
 
 
 def _wait_for_end(signalled: socket.socket) -> None:

@@ -1,6 +1,7 @@
 """What a run leaves behind, for the checker: journals, outboxes, the whole log, the store by queries of our own."""
 
 import sqlite3
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -25,6 +26,7 @@ from tests.faults.journal import Entry, read
 
 POLL_S: Final = 30.0
 _BATCH: Final = 5_000
+_WAIT_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +200,13 @@ def _messages(kafka: Mapping[str, Any], topic: str) -> Iterator[Any]:
                 left[number] = high
                 starts.append(TopicPartition(topic, number, low))
         reader.assign(starts)
+        heard_at = time.monotonic()
         while left:
-            batch = reader.consume(_BATCH, POLL_S)
-            if not batch:
+            # Waits its whole time where less than a batch is left.
+            batch = reader.consume(_BATCH, _WAIT_S)
+            if batch:
+                heard_at = time.monotonic()
+            elif time.monotonic() - heard_at > POLL_S:
                 raise AssertionError(f"{topic} does not give back what it holds: {left}")
             for message in batch:
                 if message.error() is None:

@@ -3,85 +3,20 @@
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from compose.stacks.local import LocalStack
 from consumers.errors import ExitCode
-from consumers.migrate import apply, targets_of
-from consumers.migrate_settings import MigrationSettings
-from consumers.stores.cassandra import CassandraStore
-from consumers.stores.settings import CassandraSettings
-from schemas.lifecycle import State
-from schemas.records import Event
 from schemas.topics import PARTITIONS_LOCAL
-from tests.integration.deployment import Deployment, dropped, until
-
-
-class Real(Deployment):
-    """A deployment whose store is a keyspace of its own."""
-
-    store: CassandraStore
-
-    def all_read(self, sent: list[Event]) -> bool:
-        """Say whether all messages are read."""
-        found = [self.store.message((event.conversation_id, event.message_id)) for event in sent]
-        return all(each is not None and each.row.state == State.READ for each in found)
-
-    def check_stories(self, sent: list[Event]) -> None:
-        """Each message went sent, delivered, read, once."""
-        for event in sent:
-            found = self.store.message((event.conversation_id, event.message_id))
-            assert found is not None
-            assert [each.state for each, _ in found.transitions] == [State.SENT, State.DELIVERED, State.READ]
-            assert (found.row.version, found.content.body) == (3, event.body)
-
-    def write(self, conversations: int, messages: int) -> list[Event]:
-        """Write messages and their receipts in conversations that no other test has."""
-        sent = []
-        for seq in range(1, messages + 1):
-            for number in range(conversations):
-                event = self.send(f"{self.settings['group']}-{number}", seq)
-                self.receipt("DELIVERED", event)
-                self.receipt("READ", event)
-                sent.append(event)
-        self.flush()
-        return sent
+from tests.integration.deployment import dropped, until
+from tests.integration.real import Real, real
 
 
 @pytest.fixture
 def deployment(local_stack: LocalStack, tmp_path: Path) -> Iterator[Real]:
-    addresses = local_stack.addresses()
-    assert addresses is not None
-    kafka = {"bootstrap.servers": addresses.kafka_bootstrap_servers}
-    name = f"e_{uuid4().hex[:12]}"
-    cassandra = {
-        "contact_points": tuple(addresses.cassandra_contact_points),
-        "port": addresses.cassandra_port,
-        "datacenter": addresses.cassandra_datacenter,
-    }
-    store = CassandraSettings(**cassandra, keyspace=name)
-    targets = targets_of(
-        kafka=kafka, store=store, open_store=lambda: CassandraStore.open(store), settings=MigrationSettings()
-    )
-    list(apply(targets))
-    settings = {
-        "group": name,
-        "static_members": False,
-        "session_timeout_s": 6,
-        "commit_interval_s": 0.1,
-        "retry_first_s": 0.05,
-    }
-    more = {"keyspace": name, "cassandra": cassandra}
-    made = Real(tmp_path, kafka, settings, more, partitions=PARTITIONS_LOCAL)
-    made.begin_at_the_end()
-    made.store = CassandraStore.open(store)
-    try:
+    with real(local_stack, tmp_path, "e") as made:
         yield made
-    finally:
-        made.close()
-        made.store.close()
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])

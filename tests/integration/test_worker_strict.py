@@ -8,55 +8,17 @@ from uuid import UUID, uuid4
 import pytest
 
 from compose.stacks.local import LocalStack
-from consumers.migrate import apply, targets_of
-from consumers.migrate_settings import MigrationSettings
-from consumers.stores.cassandra import CassandraStore
-from consumers.stores.settings import CassandraSettings
 from schemas.identity import bucket_of
 from schemas.lifecycle import State
 from schemas.records import Event
-from schemas.topics import PARTITIONS_LOCAL
 from tests.integration.deployment import until
-from tests.integration.test_worker_local import Real
+from tests.integration.real import Real, real
 
 
 @pytest.fixture
 def deployment(local_stack: LocalStack, tmp_path: Path) -> Iterator[Real]:
-    addresses = local_stack.addresses()
-    assert addresses is not None
-    kafka = {"bootstrap.servers": addresses.kafka_bootstrap_servers}
-    name = f"i_{uuid4().hex[:12]}"
-    cassandra = {
-        "contact_points": tuple(addresses.cassandra_contact_points),
-        "port": addresses.cassandra_port,
-        "datacenter": addresses.cassandra_datacenter,
-    }
-    store = CassandraSettings(**cassandra, keyspace=name)
-    targets = targets_of(
-        kafka=kafka,
-        store=store,
-        open_store=lambda: CassandraStore.open(store, mode="strict"),
-        settings=MigrationSettings(),
-    )
-    list(apply(targets))
-    settings = {
-        "group": name,
-        "tail_records": 100,  # other tests write to this topic too
-        "static_members": False,
-        "session_timeout_s": 6,
-        "commit_interval_s": 0.1,
-        "retry_first_s": 0.05,
-    }
-    more = {"keyspace": name, "cassandra": cassandra, "mode": "strict"}
-    made = Real(tmp_path, kafka, settings, more, partitions=PARTITIONS_LOCAL)
-    made.begin_at_the_end()
-    made.store = CassandraStore.open(store, mode="strict")
-    try:
+    with real(local_stack, tmp_path, "i", "strict") as made:
         yield made
-    finally:
-        made.close()
-        made.store._session.execute(f"DROP KEYSPACE IF EXISTS {name}", timeout=60)
-        made.store.close()
 
 
 # cases K3, K7: what a killed worker wrote and did not commit comes again, and is known by its versions.
@@ -73,8 +35,8 @@ def test_a_killed_workers_rows_are_folded_once(deployment: Real) -> None:
 def _mark_delivered(deployment: Real, event: Event) -> None:
     """Do what another system does that keeps to the rules of strict mode."""
     key = (event.conversation_id, bucket_of(event.message_id), UUID(bytes=event.message_id))
-    applied = deployment.store._session.execute(
-        f"UPDATE {deployment.store._settings.keyspace}.messages SET version = 2, state = 'DELIVERED',"
+    applied = deployment.session.execute(
+        f"UPDATE {deployment.keyspace}.messages SET version = 2, state = 'DELIVERED',"
         " receipts = ['DELIVERED'], attempt = %s WHERE conversation_id = %s AND bucket = %s AND message_id = %s"
         " IF version = 1",
         (uuid4(), *key),

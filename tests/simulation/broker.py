@@ -26,11 +26,13 @@ _LOG_APPEND_TIME = 2
 class Record:
     """A record of the log, as consumers and delivery reports show it."""
 
-    __slots__ = ("_error", "_key", "_offset", "_partition", "_time", "_topic", "_value")
+    __slots__ = ("_error", "_headers", "_key", "_offset", "_partition", "_time", "_topic", "_value")
 
-    def __init__(self, topic: str, partition: int, offset: int, time: int, key: bytes, value: bytes) -> None:
+    def __init__(
+        self, topic: str, partition: int, offset: int, time: int, key: bytes, value: bytes, headers: Any = None
+    ) -> None:
         self._topic, self._partition, self._offset, self._time = topic, partition, offset, time
-        self._key, self._value = key, value
+        self._key, self._value, self._headers = key, value, headers
         self._error: KafkaError | None = None
 
     def topic(self) -> str:
@@ -51,8 +53,8 @@ class Record:
     def value(self) -> bytes:
         return self._value
 
-    def headers(self) -> None:
-        return None
+    def headers(self) -> Any:
+        return self._headers
 
     def error(self) -> KafkaError | None:
         return self._error
@@ -80,8 +82,9 @@ class Partition:
     def end(self) -> int:
         return len(self.records)
 
-    def append(self, key: bytes, value: bytes, now_ms: float) -> Record:
-        record = Record(self.topic, self.number, self.end, int(now_ms) + self.leader_ms, key, value)
+    def append(self, handed: "Handed", now_ms: float) -> Record:
+        time = int(now_ms) + self.leader_ms
+        record = Record(self.topic, self.number, self.end, time, handed.key, handed.value, handed.headers)
         self.records.append(record)
         return record
 
@@ -93,6 +96,7 @@ class Handed(NamedTuple):
     key: bytes
     value: bytes
     report: Callable[[KafkaError | None, Any], None]
+    headers: Any = None
 
 
 class SimProducer:
@@ -110,13 +114,19 @@ class SimProducer:
         world.producers.append(self)
 
     def produce(
-        self, topic: str, value: bytes = b"", key: Any = b"", partition: int = -1, on_delivery: Any = None
+        self,
+        topic: str,
+        value: bytes = b"",
+        key: Any = b"",
+        partition: int = -1,
+        on_delivery: Any = None,
+        headers: Any = None,
     ) -> None:
         self._process.touch("produce")
         if self.fatal:
             raise KafkaException(KafkaError(KafkaError._FATAL, "fatal", fatal=True))
         raw = key.encode() if isinstance(key, str) else key
-        self.queue.append(Handed(topic, raw, value, on_delivery))
+        self.queue.append(Handed(topic, raw, value, on_delivery, headers))
 
     def poll(self, timeout: float = 0.0) -> int:
         self._process.touch("poll")

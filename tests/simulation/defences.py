@@ -8,6 +8,7 @@ import consumers.assignment
 import consumers.fold
 import consumers.folding
 import consumers.owner
+import consumers.parking
 import consumers.pipeline
 import consumers.stores.cassandra_strict
 import consumers.stores.sqlite
@@ -31,6 +32,8 @@ class Defences:
     """In strict mode a row is written on condition of what stands there."""
     judging: bool = True
     """In strict mode what was not applied, or may have been, is judged by what a serial read shows."""
+    gate: bool = True
+    """What waited in a parked conversation goes through first, one after another."""
     own_buckets: bool = True
     """What an owner keeps for later, or remembers of it, no earlier owner makes it forget."""
     stamp: bool = True
@@ -123,6 +126,12 @@ def _taken_as_landed(writer: Any, group: Any) -> None:
     writer._next_batch(group)
 
 
+def _open_gate(event: Any, row: Any, at: Any, policy: Any) -> Any:
+    if row.parkings and row.parkings[-1].releasing:
+        return consumers.parking.Gate(waits=False, keeps=False, parkings=None)
+    return consumers.parking.at_gate(event, row, at, policy)
+
+
 _UNCONDITIONAL = {name: text.split(" IF ")[0] for name, text in consumers.stores.cassandra_strict.STATEMENTS.items()}
 
 _REPLACED: dict[str, tuple[Replacement, ...]] = {
@@ -130,6 +139,7 @@ _REPLACED: dict[str, tuple[Replacement, ...]] = {
     "refusal": ((consumers.stores.sqlite, "_fence", lambda *_: None),),
     "conditions": ((consumers.stores.cassandra_strict, "STATEMENTS", _UNCONDITIONAL),),
     "judging": ((consumers.stores.cassandra_strict.StrictWriter, "_look", _taken_as_landed),),
+    "gate": ((consumers.folding, "at_gate", _open_gate),),
     "low_water": ((consumers.owner.PartitionOwner, "commit_position", _commit_what_was_read),),
     "durable_first": (
         (consumers.pipeline.Pipeline, "_write", _durable_at_once),

@@ -8,7 +8,7 @@ from consumers.intake import Intake
 from consumers.rows import At
 from schemas.topics import VALUE_BYTES_MAX
 from tests.simulation.client import CODEC, Client
-from tests.simulation.worker import POLICY
+from tests.simulation.worker import OPERATOR, POLICY
 from tests.simulation.world import SETTLED_WITHIN_S
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _taken(client: Client) -> "Iterator[Taken]":
 
 
 def _log(world: "World") -> "Iterator[Logged]":
-    admit = Intake(CODEC.decode, VALUE_BYTES_MAX).admit
+    admit = Intake(CODEC.decode, VALUE_BYTES_MAX, (OPERATOR,)).admit
     for partition in world.events:
         for record in partition.records:
             entry = admit(record.offset(), record.timestamp()[1], record.key(), record.value())

@@ -41,6 +41,8 @@ class Faults:
     """An inbox partition forgets all it holds, read or not."""
     store_outage: float = 0.002
     kafka_outage: float = 0.002
+    parks: float = 0.003
+    """An operator parks a conversation, or releases one."""
     backup_restored: float = 0.0008
     """An outbox is replaced by an older copy of itself; what was sent since is known to be lost."""
 
@@ -101,6 +103,7 @@ ZOMBIES = replace(
     worker_clock_off_s_max=35,
     inbox_retention=0.06,
     backup_restored=0.0,
+    parks=0.0,
 )
 """Owners that stand still at the worst moment and go on when others have their partitions, with clocks a few buckets
 apart."""

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import consumers.assignment
+import consumers.dead_letters_redrive
 import consumers.pipeline
 import consumers.publisher
+import consumers.status
 import consumers.stores.cassandra_conditional
 import consumers.stores.cassandra_strict
-import consumers.status
 import consumers.worker
 import producers.backlog
 import producers.meta
@@ -50,6 +51,10 @@ def time_ns() -> int:
 
 def random() -> float:
     return world().chance.stream("production").random()
+
+
+def sleep(wait_s: float) -> None:
+    world().meanwhile(wait_s)
 
 
 def uuid4() -> UUID:
@@ -116,10 +121,17 @@ _REPLACED: tuple[tuple[object, str, object], ...] = (
     (consumers.assignment, "monotonic", monotonic),
     (consumers.assignment, "time_ns", time_ns),
     (consumers.assignment, "random", random),
+    (consumers.status, "monotonic", monotonic),
+    (consumers.status, "time_ns", time_ns),
     (consumers.pipeline, "monotonic", monotonic),
     (consumers.pipeline, "random", random),
     (consumers.pipeline, "SimpleQueue", SimQueue),
     (consumers.publisher, "monotonic", monotonic),
+    (consumers.dead_letters_redrive, "Producer", make_producer),
+    (consumers.dead_letters_redrive, "monotonic", monotonic),
+    (consumers.dead_letters_redrive, "time_ns", time_ns),
+    (consumers.dead_letters_redrive, "sleep", sleep),
+    (consumers.dead_letters_redrive, "randbits", Secrets.randbits),
     (consumers.stores.cassandra_strict, "BatchStatement", Batch),
     (consumers.stores.cassandra_conditional, "uuid4", uuid4),
     (consumers.stores.cassandra_conditional, "execute_concurrent_with_args", one_after_another),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from consumers.errors import StoreUnavailableError
 from consumers.rows import ConversationRow, ConversationWrite, MessageRow, MessageWrite, Owner, Transition
-from consumers.stores.contract import Content, Done, Lease, MessageKey, Pending, Rows, StoredMessage
+from consumers.stores.contract import Content, DeadLetterMark, Done, Lease, MessageKey, Pending, Rows, StoredMessage
 
 if TYPE_CHECKING:
     from tests.simulation.process import Process
@@ -54,6 +54,7 @@ class Shelf:
     """The newest epoch that has dropped each bucket."""
     progress: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Epoch and bucket."""
+    marks: dict[tuple[int, int, int], DeadLetterMark] = field(default_factory=dict)
     late: list[tuple[Owner, RowWrite]] = field(default_factory=list)
     """Rows that are still under way, whoever sent them."""
 
@@ -241,6 +242,14 @@ class StoreSession:
     def leases(self) -> Sequence[Lease]:
         self._call("leases", self._world.faults.read_fails)
         return list(self._shelf.leases.values())
+
+    def mark_dead_letters(self, marks: Sequence[DeadLetterMark]) -> None:
+        self._call("mark", self._world.faults.read_fails)
+        self._shelf.marks.update({one[:3]: one for one in marks})
+
+    def dead_letter_marks(self) -> Iterator[DeadLetterMark]:
+        self._call("marks", self._world.faults.read_fails)
+        return iter(list(self._shelf.marks.values()))
 
     def ping(self) -> None:
         self._call("ping", self._world.faults.read_fails)

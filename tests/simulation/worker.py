@@ -19,7 +19,9 @@ from tests.simulation.process import Process
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-POLICY = Policy(delivery_timeout_s=90)
+OPERATOR = "operator"
+"""Who may park and release."""
+POLICY = Policy(delivery_timeout_s=90, parked_max=6)
 SETTINGS = WorkerSettings(
     static_members=False,
     batch_records_max=4,
@@ -36,6 +38,7 @@ SETTINGS = WorkerSettings(
     pending_max=4,
     cached_conversations_max=2,
     policy=POLICY,
+    operators=(OPERATOR,),
     schedule=Schedule(first_wait_s=3, wait_s_max=30, bucket_s=10),
 )
 

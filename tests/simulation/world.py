@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from compose.checking.history import Answer, LateWrite
+from consumers.parking import is_parked
 from consumers.rows import MessageRow, Owner
 from schemas.records import NO_ID, Acknowledgement
 from schemas.topics import EVENTS, INBOX
@@ -19,6 +20,7 @@ from tests.simulation.client import CODEC, Client
 from tests.simulation.defences import Defences, shown
 from tests.simulation.faults import Faults, Plan
 from tests.simulation.group import Group, GroupConsumer
+from tests.simulation.operating import Operator
 from tests.simulation.process import Process
 from tests.simulation.shelf import Shelf
 from tests.simulation.sqlite_shelf import SqliteShelf
@@ -56,6 +58,7 @@ class World:
         self.events = [Partition(EVENTS, number) for number in range(plan.partitions)]
         self.inbox = [Partition(INBOX, number) for number in range(2)]
         self.producers: list[SimProducer] = []
+        self.letters: list[bytes] = []
         self._orphans: list[deque[Handed]] = []
         self._ghosts: list[tuple[float, GroupConsumer]] = []
         self.group = Group(self, plan.partitions)
@@ -67,6 +70,7 @@ class World:
         self.clients = [Client(self, name) for name in self.users]
         self.workers = [WorkerProcess(self, f"w{number}") for number in range(plan.workers)]
         self.processes: list[Process] = [*self.clients, *self.workers]
+        self.operator = Operator(self)
         self.current: Process = self.processes[0]
         for process in self.processes:
             process.start()
@@ -96,8 +100,12 @@ class World:
         return self.current.make_consumer(config)
 
     def make_worker_producer(self, config: dict[str, Any]) -> SimProducer:
-        assert isinstance(self.current, WorkerProcess)
+        assert isinstance(self.current, WorkerProcess | Operator)
         return self.current.make_producer(config)
+
+    def conversations(self) -> list[str]:
+        """Return the conversations that there are, as anybody can read in the log."""
+        return sorted({record.key().decode() for partition in self.events for record in partition.records[-20:]})
 
     def next_body(self) -> bytes:
         self._bodies += 1
@@ -123,13 +131,29 @@ class World:
         self.now += timeout_s * 1000
         self._network()
 
+    def meanwhile(self, timeout_s: float) -> None:
+        """Let the others go on while somebody waits."""
+        self.depth += 1
+        before = self.current
+        try:
+            if self.chaos:
+                for _ in range(4):
+                    self.step()
+            else:
+                self._round()
+        finally:
+            self.now += timeout_s * 1000
+            self.depth -= 1
+            self.current = before
+
     def append(self, handed: Handed) -> Record:
         """Append a record to the log."""
         log = {EVENTS: self.events, INBOX: self.inbox}.get(handed.topic)
         if log is None:
+            self.letters.append(handed.value)
             return Record(handed.topic, 0, 0, int(self.now), handed.key, handed.value)
         partition = log[partition_for(handed.key, len(log))]
-        record = partition.append(handed.key, handed.value, self.now)
+        record = partition.append(handed, self.now)
         if handed.topic == INBOX:
             self._hear_answer(handed.value)
         else:
@@ -280,6 +304,8 @@ class World:
                 self._crash(client)
                 client.restore()
                 self.note(client.name, "restored from a backup")
+        if happens("operator", faults.parks):
+            self.operator.act()
         if not self.defences.flush and happens("sync", 0.05):
             client = chance.pick("sync whom", self.clients)
             if not client.busy:
@@ -307,6 +333,8 @@ class World:
             # Where all wait for a time to come, let it come sooner.
             self.now += 60 if not still else 1_000 if still < 8 else 10_000
             number += 1
+            if number % 8 == 0:
+                self.operator.settle()
             if number % 4 == 0 and self.is_quiet():
                 return
 
@@ -323,6 +351,8 @@ class World:
         for process in self.processes:
             if not process.alive:
                 process.start()
+            elif process.busy:
+                continue
             elif isinstance(process, Client):
                 process.both()
             else:
@@ -358,6 +388,7 @@ class World:
             and all(client.alive and client.is_quiet() for client in self.clients)
             and all(worker.alive and worker.is_quiet() for worker in self.workers)
             and not self.shelf.keeps_something()
+            and (not self.operator.parked or not any(map(is_parked, self.shelf.conversation_rows())))
         )
 
     def digest(self) -> str:

@@ -31,6 +31,9 @@ def test_kafka_offers_both_group_protocols_and_makes_no_topics_by_accident():
     settings = server_properties(number=1, broker_port=1, controllers={1: "x:2"}, data_folder=Path("/data"))
     assert settings["group.coordinator.rebalance.protocols"] == "classic,consumer"
     assert settings["auto.create.topics.enable"] == "false"
+    # Brokers refuse to start with a session shorter than the least that they allow.
+    for name in ("session.timeout", "heartbeat.interval"):
+        assert int(settings[f"group.consumer.min.{name}.ms"]) <= int(settings[f"group.consumer.{name}.ms"])
     assert settings["offsets.topic.replication.factor"] == "1"
 
 

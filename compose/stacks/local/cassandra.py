@@ -112,6 +112,12 @@ def cassandra_yaml(
     return settings
 
 
+def module_options() -> list[str]:
+    """Return the options of `java` that let Cassandra reach into its runtime."""
+    exports = [f"--add-exports={name}=ALL-UNNAMED" for name in _EXPORTS]
+    return [*exports, *(f"--add-opens={name}=ALL-UNNAMED" for name in _OPENS)]
+
+
 @dataclass(frozen=True, slots=True)
 class CassandraNode:
     """A Cassandra node at a place of its own."""
@@ -148,10 +154,8 @@ class CassandraNode:
     def command(self, java: Java, class_path: str) -> list[str]:
         """Return the server's command line."""
         heap = [f"-Xms{self.heap_mib // 3}m", f"-Xmx{self.heap_mib}m", "-XX:+UseSerialGC", "-Xss256k"]
-        exports = [f"--add-exports={name}=ALL-UNNAMED" for name in _EXPORTS]
-        opens = [f"--add-opens={name}=ALL-UNNAMED" for name in _OPENS]
         main = "org.apache.cassandra.service.CassandraDaemon"
-        return [java.path, *heap, *exports, *opens, *self._definitions(), "-cp", class_path, main]
+        return [java.path, *heap, *module_options(), *self._definitions(), "-cp", class_path, main]
 
     def check_health(self, timeout_s: float) -> None:
         """Write a row through this very node and read it back."""

@@ -8,7 +8,7 @@ from compose.checking.checker import check
 from compose.checking.history import KINDS, Answer, History, LateWrite, Logged, Own, Receipt, Sent, Taken
 from compose.checking.replay import changes, replay
 from consumers.fold import Policy
-from consumers.rows import At, Owner
+from consumers.rows import At, Owner, Parking
 from consumers.stores.contract import Content, StoredMessage
 from schemas.identity import uuid7
 from schemas.records import Event
@@ -132,6 +132,16 @@ CASES = {
     "a row that is missing": ("diverged", changed(stored=true_history().stored[1:])),
     "a step that is missing": ("diverged", changed(log=logged([*LOG, event("READ", 2, "bob")]))),
     "a conversation that differs": ("diverged", changed(conversations=[])),
+    "more waiting than may": (
+        "invented",
+        changed(
+            conversations=[
+                each._replace(parkings=(Parking((1, 0), waiting=(made(1), made(2))),))
+                for each in true_history().conversations
+            ],
+            policy=Policy(parked_max=1),
+        ),
+    ),
     "rows taken from a fenced owner": ("regressed", changed(late_writes=[LateWrite(0, 1, 2)])),
 }
 
@@ -211,6 +221,12 @@ def test_a_replay_may_bring_what_comes_only_then():
         stored=stored(later), log=logged(later), own=[true_history().own[0], Own("alice", made(2), made(2), "READ")]
     )
     assert not list(changes(true_history(), after))
+
+
+def test_a_replay_may_bring_again_what_an_outbox_forgot():
+    before = changed(taken=true_history().taken[1:], forgotten=frozenset({("bob", made(1))}))
+    assert not list(changes(before, true_history()))
+    assert list(changes(replace(before, forgotten=frozenset()), true_history()))
 
 
 def test_what_is_stuck_tells_the_time_that_it_had():

@@ -1,5 +1,6 @@
 """Taking partitions: while a server does not answer, and where the log was cut off."""
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -99,6 +100,22 @@ def test_a_server_that_does_not_answer_is_asked_once_a_turn() -> None:
         assignment.take()
     assert store.asked == [0, 1, 2]
     assert len(notes.errors) == 3
+
+
+def test_a_slow_server_holds_up_what_is_owned_already_for_one_partition_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # case K5: retained partitions go on working during a rebalance
+    seconds = iter(range(100))
+    monkeypatch.setattr("consumers.assignment.monotonic", lambda: next(seconds))
+    assignment = assignment_of(WillingStore(), Notes())
+    owned = []
+    for _ in range(6):
+        assignment.take()
+        owned.append(len(assignment.owned()))
+    assert owned[0] < 3
+    assert owned[-1] == 3
+    assert all(after - before <= 1 for before, after in pairwise([0, *owned]))
 
 
 def test_partitions_share_what_may_be_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:

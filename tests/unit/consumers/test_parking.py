@@ -11,6 +11,7 @@ from consumers.folding import OwnerSettings
 from consumers.intake import Entry
 from consumers.parking import is_parked
 from consumers.rows import NOWHERE, At
+from consumers.stores.contract import Rows
 from schemas.lifecycle import Kind, Outcome, Reason
 from schemas.records import NO_ID, Acknowledgement, Event
 from tests.unit.consumers.world import NOTHING, SMALL, START_MS, World, entries, event, owner_of, send
@@ -52,6 +53,34 @@ def test_receipts_and_copies_of_what_is_there_go_on():
     work, _ = folded([send(0), command("PARK"), receipt, send(0)])
     assert states(work) == {send(0).message_id: "DELIVERED"}
     assert not work.refusals
+
+
+def test_a_copy_of_what_is_there_goes_on_also_where_its_row_is_ahead():
+    """A new owner reads the row as it became later, and the log up to there again (found by the simulation)."""
+    log = [send(0), command("PARK"), send(0), event("CANCEL", 0, "alice"), event("DELIVERED", 0, "bob")]
+    before, _ = folded(log)
+    row = before.messages["c", send(0).message_id].row
+    parked = folded(log[:2])[1]
+    assert row.applied == (1, 4)
+    owner = owner_of(position=2, committed=2, from_the_start=False, epoch=2)
+    rest = entries(log)[2:]
+    owner.needs(rest)
+    work = owner.fold(rest, Rows({("c", row.message_id): row}, {"c": parked}), START_MS)
+    assert not work.refusals
+    assert not work.conversations
+
+
+def test_what_waited_before_it_was_let_through_waits_again_where_its_row_is_ahead():
+    """The row has landed, its conversation's has not: folding again must make the same of the conversation."""
+    log = [command("PARK"), send(0), command("RELEASE", 1), send(0)]
+    work, open_again = folded(log)
+    row = work.messages["c", send(0).message_id].row
+    owner = owner_of(position=1, committed=1, from_the_start=False, epoch=2)
+    rest = entries(log)[1:]
+    owner.needs(rest)
+    again = owner.fold(rest, Rows({("c", row.message_id): row}, {"c": folded(log[:1])[1]}), START_MS)
+    assert again.conversations["c"].row == open_again
+    assert [each.reason for each in again.refusals] == [Reason.PARKED]
 
 
 def test_a_copy_of_what_waits_is_kept_once():
