@@ -14,7 +14,7 @@ from consumers.parking import at_gate, fold_parking, with_parkings
 from consumers.pending import PendingDeliveries
 from consumers.redelivery import Schedule, deliveries_of
 from consumers.rows import At, ConversationRow, ConversationWrite, MessageRow, MessageWrite, Owner, Parking
-from consumers.stores.contract import Content, MessageKey, Rows
+from consumers.stores.contract import Content, KeyObject, MessageKey, Rows
 from consumers.work import Work
 from schemas.lifecycle import CONVERSATION_KINDS, PARKING_KINDS, Kind, Outcome, Reason, State
 from schemas.partitioner import partition_of
@@ -138,7 +138,8 @@ class Folding:
         """Note that a batch's rows are in the store."""
         _clean(self._dirty_conversations, work.conversations, work.number)
         number, dirty = work.number, self._dirty
-        for key in work.messages:
+        written: dict[KeyObject, MessageWrite] = work.messages
+        for key in written:
             held = dirty.get(key)
             if held is not None and held[0] == number:
                 del dirty[key]
@@ -159,7 +160,7 @@ class Folding:
 
     def _apply_start(self, event: Event, at: At, work: Work) -> None:
         """Fold a SEND or a CANCEL."""
-        key = (event.conversation_id, event.message_id)
+        key: KeyObject = (event.conversation_id, event.message_id)
         before = self.messages.rows.get(key)
         conversation = None
         if before is None or not _is_copy(event, before, at):
@@ -240,7 +241,7 @@ class Folding:
 
     def _apply_receipt(self, event: Event, at: At, work: Work) -> None:
         """Fold a DELIVERED, READ or EXPIRE."""
-        key = (event.conversation_id, event.message_id)
+        key: KeyObject = (event.conversation_id, event.message_id)
         before = self.messages.rows.get(key)
         if before is None and not self._is_here(event.conversation_id):
             self._answer(event, _WRONG_PARTITION, at, work)
@@ -294,7 +295,7 @@ class Folding:
             self._write_conversation(conversation, folded.row, work)
         work.tally.count(folded.outcome, folded.reason)
 
-    def _write(self, key: MessageKey, write: MessageWrite, work: Work) -> None:
+    def _write(self, key: KeyObject, write: MessageWrite, work: Work) -> None:
         work.messages[key] = write
         self._dirty[key] = (work.number, write)
 
@@ -344,7 +345,7 @@ class Folding:
             return
         if kind == HELLO:
             return
-        key = (event.conversation_id, event.message_id)
+        key: KeyObject = (event.conversation_id, event.message_id)
         before = self.messages.rows.get(key)
         if before is None:
             row = self._warm_start(key, event, at)

@@ -117,7 +117,25 @@ class Intake:
                 raise _RefusedError(Reason.INVALID, "a recipient is named twice")
         if event.delivery_timeout_s < 0:
             raise _RefusedError(Reason.INVALID, "the delivery timeout is negative")
-        return _new(Event, (*event[:2], conversation_id, event.message_id, actor, *event[5:7], recipients, *event[8:]))
+        kind, event_id, _, message_id, _, install, seq, _, body, content_type, expires_at, timeout_s, subject = event
+        return _new(
+            Event,
+            (
+                kind,
+                event_id,
+                conversation_id,
+                message_id,
+                actor,
+                install,
+                seq,
+                recipients,
+                body,
+                content_type,
+                expires_at,
+                timeout_s,
+                subject,
+            ),
+        )
 
     def _user(self, text: str, what: str) -> str:
         known = self._users.get(text)

@@ -217,7 +217,8 @@ def _write(code: _Code, shape: Shape, name: str) -> list[str]:  # noqa: PLR0911 
 
 
 def _number_of(name: str) -> str:
-    return f"SMALL[{name}] if 0 <= {name} < {len(SMALL)} else number({name})"
+    # `| 0` refuses a float, which as a key is equal to an int.
+    return f"SMALL[{name}] if 0 <= {name} < {len(SMALL)} else NUMBERS[{name} | 0]"
 
 
 def _sized(code: _Code, name: str) -> list[str]:

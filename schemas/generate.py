@@ -14,7 +14,7 @@ _HEAD: Final = '''\
 from collections.abc import Mapping
 from typing import Any, Final
 
-from schemas.varints import SMALL, count_at, int_at, number, number_at, size_at
+from schemas.varints import NUMBERS, SMALL, count_at, int_at, number, number_at, size_at
 
 make: Final = tuple.__new__
 '''

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from schemas.varints import SMALL, count_at, int_at, number, number_at, size_at
+from schemas.varints import NUMBERS, SMALL, count_at, int_at, number, number_at, size_at
 
 make: Final = tuple.__new__
 
@@ -740,7 +740,7 @@ def write_acknowledgement_v1(prefix: bytes, record: tuple[Any, ...]) -> bytes:
         raise ValueError(f'{value_11} is no 32-bit number')
     if not -2147483648 <= value_14 <= 2147483647:
         raise ValueError(f'{value_14} is no 32-bit number')
-    return b''.join((prefix, SMALL[size_17] if 0 <= size_17 < 1024 else number(size_17), text_16, value_2, value_3, _WRITE_ACKNOWLEDGEMENT_V1_18[value_4], SMALL[size_20] if 0 <= size_20 < 1024 else number(size_20), text_19, SMALL[size_22] if 0 <= size_22 < 1024 else number(size_22), text_21, value_7, _WRITE_ACKNOWLEDGEMENT_V1_23[value_8], SMALL[size_25] if 0 <= size_25 < 1024 else number(size_25), text_24, _WRITE_ACKNOWLEDGEMENT_V1_26[value_10], SMALL[value_11] if 0 <= value_11 < 1024 else number(value_11), SMALL[value_12] if 0 <= value_12 < 1024 else number(value_12), SMALL[value_13] if 0 <= value_13 < 1024 else number(value_13), SMALL[value_14] if 0 <= value_14 < 1024 else number(value_14), SMALL[value_15] if 0 <= value_15 < 1024 else number(value_15),))
+    return b''.join((prefix, SMALL[size_17] if 0 <= size_17 < 1024 else NUMBERS[size_17 | 0], text_16, value_2, value_3, _WRITE_ACKNOWLEDGEMENT_V1_18[value_4], SMALL[size_20] if 0 <= size_20 < 1024 else NUMBERS[size_20 | 0], text_19, SMALL[size_22] if 0 <= size_22 < 1024 else NUMBERS[size_22 | 0], text_21, value_7, _WRITE_ACKNOWLEDGEMENT_V1_23[value_8], SMALL[size_25] if 0 <= size_25 < 1024 else NUMBERS[size_25 | 0], text_24, _WRITE_ACKNOWLEDGEMENT_V1_26[value_10], SMALL[value_11] if 0 <= value_11 < 1024 else NUMBERS[value_11 | 0], SMALL[value_12] if 0 <= value_12 < 1024 else NUMBERS[value_12 | 0], SMALL[value_13] if 0 <= value_13 < 1024 else NUMBERS[value_13 | 0], SMALL[value_14] if 0 <= value_14 < 1024 else NUMBERS[value_14 | 0], SMALL[value_15] if 0 <= value_15 < 1024 else NUMBERS[value_15 | 0],))
 
 
 
@@ -787,7 +787,7 @@ def write_dead_letter_v2(prefix: bytes, record: tuple[Any, ...]) -> bytes:
             if not isinstance(value_23, bytes):
                 raise TypeError('bytes are expected')
             size_26 = len(value_23)
-            parts_21 += (SMALL[size_25] if 0 <= size_25 < 1024 else number(size_25), text_24, SMALL[size_26] if 0 <= size_26 < 1024 else number(size_26), value_23,)
+            parts_21 += (SMALL[size_25] if 0 <= size_25 < 1024 else NUMBERS[size_25 | 0], text_24, SMALL[size_26] if 0 <= size_26 < 1024 else NUMBERS[size_26 | 0], value_23,)
     parts_21.append(b'\0')
     text_27 = value_8.encode()
     size_28 = len(text_27)
@@ -806,7 +806,7 @@ def write_dead_letter_v2(prefix: bytes, record: tuple[Any, ...]) -> bytes:
         for value_33 in value_14:
             text_35 = value_33.encode()
             size_36 = len(text_35)
-            parts_34 += (SMALL[size_36] if 0 <= size_36 < 1024 else number(size_36), text_35,)
+            parts_34 += (SMALL[size_36] if 0 <= size_36 < 1024 else NUMBERS[size_36 | 0], text_35,)
     parts_34.append(b'\0')
     if not isinstance(value_15, tuple):
         raise TypeError('a tuple is expected')
@@ -817,9 +817,9 @@ def write_dead_letter_v2(prefix: bytes, record: tuple[Any, ...]) -> bytes:
         for value_37 in value_15:
             if not -2147483648 <= value_37 <= 2147483647:
                 raise ValueError(f'{value_37} is no 32-bit number')
-            parts_38 += (SMALL[value_37] if 0 <= value_37 < 1024 else number(value_37),)
+            parts_38 += (SMALL[value_37] if 0 <= value_37 < 1024 else NUMBERS[value_37 | 0],)
     parts_38.append(b'\0')
-    return b''.join((prefix, SMALL[size_17] if 0 <= size_17 < 1024 else number(size_17), text_16, SMALL[value_2] if 0 <= value_2 < 1024 else number(value_2), SMALL[value_3] if 0 <= value_3 < 1024 else number(value_3), SMALL[value_4] if 0 <= value_4 < 1024 else number(value_4), SMALL[size_18] if 0 <= size_18 < 1024 else number(size_18), value_5, SMALL[size_19] if 0 <= size_19 < 1024 else number(size_19), value_6, *parts_21, SMALL[size_28] if 0 <= size_28 < 1024 else number(size_28), text_27, SMALL[size_30] if 0 <= size_30 < 1024 else number(size_30), text_29, SMALL[value_10] if 0 <= value_10 < 1024 else number(value_10), SMALL[value_11] if 0 <= value_11 < 1024 else number(value_11), SMALL[size_32] if 0 <= size_32 < 1024 else number(size_32), text_31, SMALL[value_13] if 0 <= value_13 < 1024 else number(value_13), *parts_34, *parts_38,))
+    return b''.join((prefix, SMALL[size_17] if 0 <= size_17 < 1024 else NUMBERS[size_17 | 0], text_16, SMALL[value_2] if 0 <= value_2 < 1024 else NUMBERS[value_2 | 0], SMALL[value_3] if 0 <= value_3 < 1024 else NUMBERS[value_3 | 0], SMALL[value_4] if 0 <= value_4 < 1024 else NUMBERS[value_4 | 0], SMALL[size_18] if 0 <= size_18 < 1024 else NUMBERS[size_18 | 0], value_5, SMALL[size_19] if 0 <= size_19 < 1024 else NUMBERS[size_19 | 0], value_6, *parts_21, SMALL[size_28] if 0 <= size_28 < 1024 else NUMBERS[size_28 | 0], text_27, SMALL[size_30] if 0 <= size_30 < 1024 else NUMBERS[size_30 | 0], text_29, SMALL[value_10] if 0 <= value_10 < 1024 else NUMBERS[value_10 | 0], SMALL[value_11] if 0 <= value_11 < 1024 else NUMBERS[value_11 | 0], SMALL[size_32] if 0 <= size_32 < 1024 else NUMBERS[size_32 | 0], text_31, SMALL[value_13] if 0 <= value_13 < 1024 else NUMBERS[value_13 | 0], *parts_34, *parts_38,))
 
 
 
@@ -853,7 +853,7 @@ def write_delivery_v1(prefix: bytes, record: tuple[Any, ...]) -> bytes:
         for value_17 in value_5:
             text_19 = value_17.encode()
             size_20 = len(text_19)
-            parts_18 += (SMALL[size_20] if 0 <= size_20 < 1024 else number(size_20), text_19,)
+            parts_18 += (SMALL[size_20] if 0 <= size_20 < 1024 else NUMBERS[size_20 | 0], text_19,)
     parts_18.append(b'\0')
     if not isinstance(value_6, bytes):
         raise TypeError('bytes are expected')
@@ -862,7 +862,7 @@ def write_delivery_v1(prefix: bytes, record: tuple[Any, ...]) -> bytes:
     size_23 = len(text_22)
     if not -2147483648 <= value_10 <= 2147483647:
         raise ValueError(f'{value_10} is no 32-bit number')
-    return b''.join((prefix, SMALL[size_12] if 0 <= size_12 < 1024 else number(size_12), text_11, SMALL[size_14] if 0 <= size_14 < 1024 else number(size_14), text_13, value_3, SMALL[size_16] if 0 <= size_16 < 1024 else number(size_16), text_15, *parts_18, SMALL[size_21] if 0 <= size_21 < 1024 else number(size_21), value_6, SMALL[size_23] if 0 <= size_23 < 1024 else number(size_23), text_22, SMALL[value_8] if 0 <= value_8 < 1024 else number(value_8), SMALL[value_9] if 0 <= value_9 < 1024 else number(value_9), SMALL[value_10] if 0 <= value_10 < 1024 else number(value_10),))
+    return b''.join((prefix, SMALL[size_12] if 0 <= size_12 < 1024 else NUMBERS[size_12 | 0], text_11, SMALL[size_14] if 0 <= size_14 < 1024 else NUMBERS[size_14 | 0], text_13, value_3, SMALL[size_16] if 0 <= size_16 < 1024 else NUMBERS[size_16 | 0], text_15, *parts_18, SMALL[size_21] if 0 <= size_21 < 1024 else NUMBERS[size_21 | 0], value_6, SMALL[size_23] if 0 <= size_23 < 1024 else NUMBERS[size_23 | 0], text_22, SMALL[value_8] if 0 <= value_8 < 1024 else NUMBERS[value_8 | 0], SMALL[value_9] if 0 <= value_9 < 1024 else NUMBERS[value_9 | 0], SMALL[value_10] if 0 <= value_10 < 1024 else NUMBERS[value_10 | 0],))
 
 
 _WRITE_EVENT_V2_14: Final = {'SEND': b'\x00', 'DELIVERED': b'\x02', 'READ': b'\x04', 'CANCEL': b'\x06', 'EXPIRE': b'\x08', 'BLOCK': b'\n', 'UNBLOCK': b'\x0c', 'HELLO': b'\x0e', 'PARK': b'\x10', 'RELEASE': b'\x12'}
@@ -902,7 +902,7 @@ def write_event_v2(prefix: bytes, record: tuple[Any, ...]) -> bytes:
         for value_19 in value_8:
             text_21 = value_19.encode()
             size_22 = len(text_21)
-            parts_20 += (SMALL[size_22] if 0 <= size_22 < 1024 else number(size_22), text_21,)
+            parts_20 += (SMALL[size_22] if 0 <= size_22 < 1024 else NUMBERS[size_22 | 0], text_21,)
     parts_20.append(b'\0')
     if not isinstance(value_9, bytes):
         raise TypeError('bytes are expected')
@@ -913,7 +913,7 @@ def write_event_v2(prefix: bytes, record: tuple[Any, ...]) -> bytes:
         raise ValueError(f'{value_12} is no 32-bit number')
     text_26 = value_13.encode()
     size_27 = len(text_26)
-    return b''.join((prefix, _WRITE_EVENT_V2_14[value_1], value_2, SMALL[size_16] if 0 <= size_16 < 1024 else number(size_16), text_15, value_4, SMALL[size_18] if 0 <= size_18 < 1024 else number(size_18), text_17, value_6, SMALL[value_7] if 0 <= value_7 < 1024 else number(value_7), *parts_20, SMALL[size_23] if 0 <= size_23 < 1024 else number(size_23), value_9, SMALL[size_25] if 0 <= size_25 < 1024 else number(size_25), text_24, SMALL[value_11] if 0 <= value_11 < 1024 else number(value_11), SMALL[value_12] if 0 <= value_12 < 1024 else number(value_12), SMALL[size_27] if 0 <= size_27 < 1024 else number(size_27), text_26,))
+    return b''.join((prefix, _WRITE_EVENT_V2_14[value_1], value_2, SMALL[size_16] if 0 <= size_16 < 1024 else NUMBERS[size_16 | 0], text_15, value_4, SMALL[size_18] if 0 <= size_18 < 1024 else NUMBERS[size_18 | 0], text_17, value_6, SMALL[value_7] if 0 <= value_7 < 1024 else NUMBERS[value_7 | 0], *parts_20, SMALL[size_23] if 0 <= size_23 < 1024 else NUMBERS[size_23 | 0], value_9, SMALL[size_25] if 0 <= size_25 < 1024 else NUMBERS[size_25 | 0], text_24, SMALL[value_11] if 0 <= value_11 < 1024 else NUMBERS[value_11 | 0], SMALL[value_12] if 0 <= value_12 < 1024 else NUMBERS[value_12 | 0], SMALL[size_27] if 0 <= size_27 < 1024 else NUMBERS[size_27 | 0], text_26,))
 
 
 READERS: Final[Mapping[bytes, Any]] = {

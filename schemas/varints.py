@@ -1,7 +1,8 @@
 """Avro's numbers: zigzag varints of up to 64 bits, as the functions that read and write records use them."""
 
-from functools import lru_cache
 from typing import Final
+
+from schemas.known import Known
 
 INT_MIN: Final = -(2**31)
 INT_MAX: Final = 2**31 - 1
@@ -59,7 +60,6 @@ def count_at(data: bytes, at: int) -> tuple[int, int]:
     return count, at
 
 
-@lru_cache(maxsize=4096, typed=True)  # an event's append time and offset stand in each of its answers
 def number(value: int) -> bytes:
     """Return a number of up to 64 bits as a zigzag varint; raise ValueError where it has more."""
     if not _LONG_MIN <= value <= _LONG_MAX:
@@ -78,3 +78,6 @@ def number(value: int) -> bytes:
 
 SMALL: Final = tuple(number(value) for value in range(1024))
 """Encoded numbers and lengths that occur all the time."""
+
+NUMBERS: Final[dict[int, bytes]] = Known(number, 4096)
+"""Other encoded numbers: an event's append time and offset stand in each of its answers."""
