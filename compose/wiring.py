@@ -183,7 +183,7 @@ class Wiring:
             )
         other = replace(settings.cassandra, keyspace=keyspace)
         list(CassandraTables(other, self.settings.section("migrate", MigrationSettings)).apply())
-        return CassandraStore.open(other)
+        return CassandraStore.open(other, mode=settings.mode)
 
     def migration_targets(self) -> "Sequence[Target]":
         """Return what `twotick migrate` brings up to date."""
@@ -197,7 +197,7 @@ class Wiring:
             store=store.path if store.kind == "sqlite" else store.cassandra,
             open_store=self.open_store,
             settings=self.settings.section("migrate", MigrationSettings),
-            topic_identity=self.worker_settings().topic_identity,
+            workers=self.worker_settings(),
         )
 
     # -- output

@@ -106,13 +106,16 @@ class Folding:
         """The newest batch that writes each, and the version that was durable before."""
 
     def load(self, cold: Rows) -> None:
-        """Take in rows that were read; what is in memory is newer and stays."""
+        """Take in rows that were read; what is in memory is newer and stays.
+
+        Another owner's are left out: the record that asked for them is in the wrong partition.
+        """
         messages, conversations = self.messages, self.conversations
         for key, row in cold.messages.items():
-            if key not in messages.rows:
+            if key not in messages.rows and self._is_here(key[0]):
                 messages.add(key, row)
         for conversation_id, conversation in cold.conversations.items():
-            if conversation_id not in conversations.rows:
+            if conversation_id not in conversations.rows and self._is_here(conversation_id):
                 conversations.add(conversation)
 
     def replace(self, messages: Iterable[MessageKey], conversations: Iterable[str], found: Rows) -> None:

@@ -13,6 +13,7 @@ from consumers.migrate_settings import MigrationSettings
 from consumers.migrate_sqlite import SqliteTables
 from consumers.migrate_steps import Step, StepKind, Target
 from consumers.migrate_topics import TopicRecording, Topics
+from consumers.settings import WorkerSettings
 from consumers.stores.contract import Store
 from consumers.stores.settings import CassandraSettings
 from schemas.topics import Setting
@@ -50,14 +51,14 @@ def targets_of(
     store: CassandraSettings | Path,
     open_store: Callable[[], Store],
     settings: MigrationSettings,
-    topic_identity: str = "",
+    workers: WorkerSettings | None = None,
 ) -> Sequence[Target]:
     """Return what a deployment migrates, in order: tables, topics, and what is recorded about the events topic.
 
-    `store` is Cassandra's settings or SQLite's file; `topic_identity` is `WorkerSettings.topic_identity`.
+    `store` is Cassandra's settings or SQLite's file; `workers` are their settings, where they are not the defaults.
     """
     tables = SqliteTables(store) if isinstance(store, Path) else _cassandra_tables(store, settings)
-    return [tables, Topics(kafka, settings), TopicRecording(kafka, tables, open_store, topic_identity)]
+    return [tables, Topics(kafka, settings), TopicRecording(kafka, tables, open_store, workers or WorkerSettings())]
 
 
 def _cassandra_tables(store: CassandraSettings, settings: MigrationSettings) -> Target:

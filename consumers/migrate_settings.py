@@ -17,8 +17,8 @@ class MigrationSettings:
     """Copies of each topic; 3 in production."""
     keyspace_replication: tuple[str, ...] = ("datacenter1=1",)
     """Cassandra: copies of each row in each data centre, as `name=number`; 3 in production."""
-    lock_wait_s: float = 120.0
-    """Longest wait for another node that migrates the tables at the same time."""
+    lock_wait_s: float = 180.0
+    """Longest wait for another node that migrates the tables at the same time; one that died holds it for 120 s."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work. Raises ValueError."""

@@ -16,6 +16,8 @@ from consumers.kafka_clients import admin_config
 from consumers.kafka_errors import translated
 from consumers.migrate_settings import MigrationSettings
 from consumers.migrate_steps import Step, StepKind, Target
+from consumers.replay.log import committed
+from consumers.settings import WorkerSettings
 from consumers.stores.contract import Store, TopicRecord
 from schemas.topics import EVENTS, TOPICS, Setting, creation_config, differences
 
@@ -146,12 +148,14 @@ class TopicRecording:
     """What the store records about the events topic: the generation rises when it is another one than before."""
 
     def __init__(
-        self, kafka: Mapping[str, Setting], tables: Target, open_store: Callable[[], Store], identity: str
+        self, kafka: Mapping[str, Setting], tables: Target, open_store: Callable[[], Store], workers: WorkerSettings
     ) -> None:
         self._admin = _admin_client(kafka)
+        self._kafka = kafka
+        self._group = workers.group
         self._tables = tables
         self._open_store = open_store
-        self._identity = identity
+        self._identity = workers.topic_identity
 
     def plan(self) -> Sequence[Step]:
         """Return whether a record is to be made or replaced."""
@@ -186,7 +190,16 @@ class TopicRecording:
         topic_id = self._identity or self._topic_id()
         if known is not None and (known.topic_id, known.partitions) == (topic_id, partitions):
             return known
-        return TopicRecord(EVENTS, topic_id, partitions, known.generation + 1 if known else 1)
+        if known is None:
+            return TopicRecord(EVENTS, topic_id, partitions, 1)
+        is_same = known.topic_id == topic_id
+        earlier = (*known.earlier, self._worked_off(known.partitions)) if is_same else ()
+        return TopicRecord(EVENTS, topic_id, partitions, known.generation + 1, earlier)
+
+    def _worked_off(self, partitions: int) -> tuple[int, ...]:
+        """Return where the generation that is known ends: what workers have not finished is folded in the next."""
+        done = committed(self._kafka, EVENTS, self._group, range(partitions))
+        return tuple(done.get(number, 0) for number in range(partitions))
 
     def _topic_id(self) -> str:
         try:

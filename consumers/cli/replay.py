@@ -179,7 +179,7 @@ class ReplayJob:
         found = list(compare(comparison, outcome, self._wish, mend=mends))
         _say(_summary(comparison.checked, found, mended=mends))
         if not outcome.is_whole:
-            _say("conversations and rows that nobody sent are compared only by a replay from the first record")
+            _say("conversations and rows that nobody sent are compared only where the log has been from its beginning")
         return found
 
     @contextmanager

@@ -45,6 +45,12 @@ class Reach(NamedTuple):
     replayed: int
     committed: int
     """What the workers have committed: all below it is in the store."""
+    began_ms: int = 0
+    """When the generation began here, by append time: both sides have all that is older."""
+
+    def place(self, step: Transition) -> int:
+        """Return the offset of a transition, -1 where it is of an earlier generation."""
+        return step.offset if step.at >= self.began_ms else -1
 
 
 _SAME: Final = Compared(Verdict.SAME)
@@ -66,7 +72,7 @@ def compare_message(ours: StoredMessage, theirs: StoredMessage | None, reach: Re
     """Return how the store's row stands to the replay's."""
     steps = [step for step, _ in ours.transitions]
     if theirs is None:
-        if steps and steps[0].offset >= reach.committed:
+        if steps and reach.place(steps[0]) >= reach.committed:
             return Compared(Verdict.BEHIND)
         return Compared(Verdict.MISSING, f"the log makes it {ours.row.state}")
     if detail := _made_otherwise(ours, theirs):
@@ -86,9 +92,9 @@ def _other_steps(ours: list[Transition], theirs: list[Transition], reach: Reach)
     for one, other in zip(ours[:common], theirs[:common], strict=True):
         if one != other:
             return f"transition {other}, the log makes it {one}"
-    if any(step.offset < reach.replayed for step in theirs[common:]):
+    if any(reach.place(step) < reach.replayed for step in theirs[common:]):
         return f"transition {theirs[common]}, which the log does not make"
-    if any(step.offset < reach.committed for step in ours[common:]):
+    if any(reach.place(step) < reach.committed for step in ours[common:]):
         return f"transition {ours[common]} is missing"
     return ""
 
@@ -129,6 +135,6 @@ def compare_conversation(ours: ConversationRow, theirs: ConversationRow | None, 
 
 def invented(theirs: StoredMessage, reach: Reach) -> Compared:
     """Return what it means that the store holds a message that the replay has not made."""
-    if theirs.transitions and theirs.transitions[0][0].offset >= reach.replayed:
+    if theirs.transitions and reach.place(theirs.transitions[0][0]) >= reach.replayed:
         return Compared(Verdict.AHEAD)
     return Compared(Verdict.INVENTED, f"the store has it as {theirs.row.state}")

@@ -72,7 +72,7 @@ class Comparison:
             differing = []
             for ours in page:
                 theirs = found.get(_key(ours))
-                compared = compare_message(ours, theirs, self._reaches[ours.row.partition])
+                compared = compare_message(ours, theirs, self._reach(ours))
                 self.checked.messages[compared.verdict] += 1
                 if compared.verdict in DIFFERENCES:
                     differing.append((ours, compared))
@@ -86,14 +86,14 @@ class Comparison:
         for ours in by_key.values():
             steps = tuple(step for step, _ in ours.transitions)
             body, content_type = ours.content
-            writes = Writes(self._live, self._owner(ours.row.partition))
+            writes = Writes(self._live, self._owner(self._partition(ours.row.conversation_id)))
             writes.submit([MessageWrite(ours.row, steps, body, content_type, ours.expires_at)], [], _nothing)
             writes.settle()
         again = self._live.messages(list(by_key))
         return frozenset(
             key
             for key, ours in by_key.items()
-            if compare_message(ours, again.get(key), self._reaches[ours.row.partition]).verdict not in DIFFERENCES
+            if compare_message(ours, again.get(key), self._reach(ours)).verdict not in DIFFERENCES
         )
 
     def _owner(self, partition: int) -> Owner:
@@ -117,7 +117,11 @@ class Comparison:
     def _compare_conversation(self, ours: ConversationRow, theirs: ConversationRow | None) -> Compared:
         return compare_conversation(ours, theirs, self._reaches[self._partition(ours.conversation_id)])
 
+    def _reach(self, message: StoredMessage) -> Reach:
+        return self._reaches[self._partition(message.row.conversation_id)]
+
     def _partition(self, conversation_id: str) -> int:
+        """Return where a conversation is now: before the partition count changed it may have been elsewhere."""
         return partition_of(conversation_id.encode(), self._partitions)
 
     def _mend_conversation(self, ours: ConversationRow) -> bool:
@@ -133,13 +137,14 @@ class Comparison:
             asked = [
                 each
                 for each in page
-                if each.row.partition in self._reaches and (not chosen or each.row.conversation_id in chosen)
+                if (not chosen or each.row.conversation_id in chosen)
+                and self._partition(each.row.conversation_id) in self._reaches
             ]
             known = self._rebuilt.messages([_key(each) for each in asked])
             for theirs in asked:
                 if _key(theirs) in known:
                     continue
-                compared = invented(theirs, self._reaches[theirs.row.partition])
+                compared = invented(theirs, self._reach(theirs))
                 self.checked.messages[compared.verdict] += 1
                 if compared.verdict in DIFFERENCES:
                     yield Difference(compared.verdict, *_key(theirs), compared.detail)

@@ -27,6 +27,8 @@ class Progress:
     spans: tuple[Span, ...]
     positions: dict[int, int] = field(default_factory=dict)
     """By partition, the offset below which everything is durable."""
+    began_ms: dict[int, int] = field(default_factory=dict)
+    """By partition, the append time of the first record that was read of the newest generation."""
 
     def save(self, path: Path) -> None:
         """Replace the file. Raises OSError."""
@@ -52,4 +54,5 @@ class Progress:
                 f"{path} is about another replay: {found['what']}", "Ask for the same again, or name another file."
             )
         positions = {int(partition): offset for partition, offset in found["positions"].items()}
-        return cls(what, tuple(Span(*each) for each in found["spans"]), positions)
+        began_ms = {int(partition): at for partition, at in found.get("began_ms", {}).items()}
+        return cls(what, tuple(Span(*each) for each in found["spans"]), positions, began_ms)

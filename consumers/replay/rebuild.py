@@ -4,7 +4,7 @@ Answers and deliveries of a batch are dropped, nothing is leased, nothing is com
 epoch 0, so at equal stamps a live worker's row stays.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import time_ns
@@ -15,7 +15,7 @@ from consumers.intake import Entry, Intake
 from consumers.owner import PartitionOwner
 from consumers.pending import NothingPending
 from consumers.replay.seed import as_of
-from consumers.replay.spans import Span
+from consumers.replay.spans import Era, Span
 from consumers.replay.writes import Writes
 from consumers.rows import MessageWrite, Owner
 from consumers.stores.contract import MessageKey, Rows, Store
@@ -41,7 +41,7 @@ class Tally:
 
 
 class Rebuild:
-    """Owners of all partitions that are replayed. For one thread."""
+    """Owners of all partitions of one era that are replayed. For one thread."""
 
     def __init__(  # noqa: PLR0913 - what a rebuild is made of
         self,
@@ -49,35 +49,54 @@ class Rebuild:
         target: Store,
         live: Store | None,
         settings: OwnerSettings,
-        generation: int,
-        spans: Sequence[Span],
+        era: Era,
+        rests_on_target: bool,
         positions: Mapping[int, int],
+        began_ms: dict[int, int],
         intake: Intake,
         conversations: frozenset[str],
+        tally: Tally,
     ) -> None:
-        """Take the parts; `positions` are where an earlier run got to, `live` is asked for rows from before a span."""
-        self.tally = Tally()
+        """Take the parts; `positions` are where an earlier run got to, `live` is asked for rows from before a span.
+
+        It is not asked where `rests_on_target`, which holds all from before then. `began_ms` is by partition the append
+        time of the first record that was read, and is added to.
+        """
+        self.tally = tally
         self._target = target
         self._live = live
-        self._generation = generation
+        self._generation = era.generation
+        self._began_ms = began_ms
         self._intake = intake
         self._conversations = conversations
         self._writes = Writes(target, REPLAYER)
-        self._starts = {span.partition: span.start for span in spans}
-        self._seeds_from = {span.partition for span in spans if not (span.is_whole and generation == 1)}
+        self._starts = {span.partition: span.start for span in era.spans}
+        self._seeds_from = {
+            span.partition for span in era.spans if not (rests_on_target or (era.is_first and span.is_whole))
+        }
         self._owners = {
-            span.partition: self._owner(settings, span, positions.get(span.partition, span.start)) for span in spans
+            span.partition: self._owner(settings, era, span, max(span.start, positions.get(span.partition, 0)))
+            for span in era.spans
         }
 
-    def _owner(self, settings: OwnerSettings, span: Span, position: int) -> PartitionOwner:
-        from_the_start = span.is_whole and self._generation == 1 and position == 0
+    def _owner(self, settings: OwnerSettings, era: Era, span: Span, position: int) -> PartitionOwner:
+        from_the_start = era.is_first and span.is_whole and position == 0
         takeover = Takeover(
-            span.partition, self._generation, REPLAYER, position, position, from_the_start, spilled_to=0
+            span.partition,
+            era.generation,
+            REPLAYER,
+            position,
+            position,
+            from_the_start,
+            spilled_to=0,
+            # Of what earlier generations have put into the store this partition's records say nothing: all is read.
+            covers_from=0 if era.is_first else span.end,
         )
         return PartitionOwner(settings, takeover, NothingPending())
 
     def take(self, partition: int, messages: Sequence[Any]) -> None:
         """Fold Kafka messages of one partition, in the order of their offsets. Raises WorkerError."""
+        self._began_ms.setdefault(partition, messages[0].timestamp()[1])
         admit = self._intake.admit
         entries = [admit(each.offset(), each.timestamp()[1], each.key(), each.value()) for each in messages]
         if self._conversations:
@@ -124,7 +143,7 @@ class Rebuild:
             return {}
         seeds: dict[MessageKey, MessageWrite] = {}
         for key, stored in self._live.messages(keys).items():
-            write = as_of(stored, self._generation, self._starts[partition])
+            write = as_of(stored, self._generation, self._starts[partition], self._began_ms[partition])
             if write is not None:
                 seeds[key] = write
         if seeds:
@@ -139,7 +158,3 @@ class Rebuild:
     def positions(self) -> dict[int, int]:
         """Return, by partition, the offset below which everything is durable."""
         return {number: owner.low_water for number, owner in self._owners.items()}
-
-    def on_progress(self) -> Callable[[], int]:
-        """Return what tells how many events are folded."""
-        return lambda: self.tally.events + self.tally.passed_over

@@ -19,13 +19,15 @@ from consumers.replay.log import Log
 from consumers.replay.pace import Pace
 from consumers.replay.progress_file import Progress
 from consumers.replay.rebuild import Rebuild, Tally
-from consumers.replay.spans import ReplayRefusedError, Span, Wish, records_in, spans_of
+from consumers.replay.spans import ReplayRefusedError, Span, Wish, eras_of, records_in, spans_of
 from consumers.settings import WorkerSettings
 from consumers.stores.contract import Store, TopicRecord
 from schemas.topics import EVENTS
 
 BATCH_RECORDS: Final = 1_000
 SAVE_INTERVAL_S: Final = 5.0
+_NEVER: Final = 2**63
+"""Later than anything: nothing was read of the newest generation, so all there is is older."""
 
 Report = Callable[[int, int], None]
 """Told (records done, records in all) now and then."""
@@ -67,11 +69,10 @@ class Outcome:
     done: int = 0
     """Records read by this run."""
     tally: Tally = field(default_factory=Tally)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it began with the first record of every partition that it read."""
-        return all(span.is_whole for span in self.spans)
+    is_whole: bool = False
+    """Whether it saw all that the rows of its partitions were ever folded from."""
+    began_ms: dict[int, int] = field(default_factory=dict)
+    """By partition, the append time of the first record that was read of the newest generation."""
 
 
 def topic_of(live: Store, partitions: int) -> TopicRecord:
@@ -96,31 +97,46 @@ def plan(log: Log, wish: Wish, what: str, state: Path | None) -> tuple[Progress,
 def rebuild(
     source: Source, *, target: Store, live: Store | None, topic: TopicRecord, settings: WorkerSettings
 ) -> Outcome:
-    """Fold the spans into `target`, which is empty or holds what the same replay has put there. Raises WorkerError."""
-    begun, control = source.begun, source.control
+    """Fold the spans into `target`, which is empty or holds what the same replay has put there. Raises WorkerError.
+
+    What was folded in different generations of the topic is folded one after the other, each as it was then.
+    """
+    begun, control, wish = source.begun, source.control, source.wish
     if not begun.positions and next(target.all_messages(), None) is not None:
         raise ReplayRefusedError(
             "the store to rebuild into is not empty", "Name a new one; to go on with a replay, name its --state."
         )
-    folding = Rebuild(
-        target=target,
-        live=live,
-        settings=settings.owner_settings(topic.partitions),
-        generation=topic.generation,
-        spans=begun.spans,
-        positions=begun.positions,
-        intake=source.intake,
-        conversations=source.wish.conversations,
-    )
+    eras = eras_of(topic, begun.spans)
+    is_whole = eras[0].is_first and all(span.is_whole for span in begun.spans)
+    # A conversation may have been in another partition before, so a later era rests on all of those before it.
+    is_complete = is_whole and not (wish.partitions and topic.earlier)
+    tally, positions, began_ms = Tally(), dict(begun.positions), dict(begun.began_ms)
+    reading = _Reading(source)
+    reading.outcome.tally, reading.outcome.is_whole, reading.outcome.began_ms = tally, is_complete, began_ms
+    for era in eras:
+        folding = Rebuild(
+            target=target,
+            live=live,
+            settings=settings.owner_settings(era.partitions),
+            era=era,
+            rests_on_target=is_complete,
+            positions=begun.positions,
+            began_ms=began_ms if era is eras[-1] else {},
+            intake=source.intake,
+            conversations=wish.conversations,
+            tally=tally,
+        )
 
-    def save() -> None:
-        folding.settle()
-        if control.state is not None:
-            Progress(begun.what, begun.spans, folding.positions()).save(control.state)
+        def save(folding: Rebuild = folding) -> None:
+            folding.settle()
+            for partition, position in folding.positions().items():
+                positions[partition] = max(position, positions.get(partition, 0))
+            if control.state is not None:
+                Progress(begun.what, begun.spans, positions, began_ms).save(control.state)
 
-    outcome = _read(source, folding.take, save)
-    outcome.tally = folding.tally
-    return outcome
+        if not reading.read(era.spans, folding.take, save):
+            break
+    return reading.ended()
 
 
 def to_jsonl(source: Source, out: TextIO) -> Outcome:
@@ -137,45 +153,67 @@ def to_jsonl(source: Source, out: TextIO) -> Outcome:
         if control.state is not None:
             Progress(begun.what, begun.spans, positions).save(control.state)
 
-    return _read(source, take, save)
+    reading = _Reading(source)
+    reading.read(begun.spans, take, save)
+    return reading.ended()
 
 
-def _read(source: Source, take: Callable[[int, Sequence[Any]], None], save: Callable[[], None]) -> Outcome:
-    """Read what is left of the spans, at the pace asked for, and save now and then and at the end, however it ends."""
-    begun, control = source.begun, source.control
-    left = [span._replace(start=max(span.start, begun.positions.get(span.partition, 0))) for span in begun.spans]
-    total, before = records_in(begun.spans), records_in(begun.spans) - records_in(left)
-    pace, started = Pace(control.rate), monotonic()
-    outcome, save_at = Outcome(begun.spans), started + SAVE_INTERVAL_S
-    size = BATCH_RECORDS if not control.rate else max(1, min(BATCH_RECORDS, int(control.rate / 4)))
-    for batch in source.log.batches(left, size):
-        for partition, messages in batch.items():
-            take(partition, messages)
-            outcome.done += len(messages)
-        control.report(before + outcome.done, total)
-        if control.stopping():
-            break
-        pace.spent(sum(map(len, batch.values())))
-        if monotonic() >= save_at:
-            save()
-            save_at = monotonic() + SAVE_INTERVAL_S
-    else:
-        outcome.complete = True
-    save()
-    outcome.seconds = monotonic() - started
-    return outcome
+class _Reading:
+    """Reads what is left of the spans, some at a time, at the pace asked for."""
+
+    def __init__(self, source: Source) -> None:
+        self.outcome = Outcome(source.begun.spans, complete=True)
+        self._source = source
+        self._total = records_in(source.begun.spans)
+        self._before = self._total - records_in(self._left(source.begun.spans))
+        self._pace, self._started = Pace(source.control.rate), monotonic()
+        self._save_at = self._started + SAVE_INTERVAL_S
+
+    def _left(self, spans: Sequence[Span]) -> list[Span]:
+        """Return the part of spans that an earlier run has not done."""
+        done = self._source.begun.positions
+        return [span._replace(start=min(max(span.start, done.get(span.partition, 0)), span.end)) for span in spans]
+
+    def read(self, spans: Sequence[Span], take: Callable[[int, Sequence[Any]], None], save: Callable[[], None]) -> bool:
+        """Give what is left of `spans` to `take`, and save now and then and at the end; False: somebody stopped it."""
+        control, outcome = self._source.control, self.outcome
+        size = BATCH_RECORDS if not control.rate else max(1, min(BATCH_RECORDS, int(control.rate / 4)))
+        for batch in self._source.log.batches(self._left(spans), size):
+            for partition, messages in batch.items():
+                take(partition, messages)
+                outcome.done += len(messages)
+            control.report(self._before + outcome.done, self._total)
+            if control.stopping():
+                outcome.complete = False
+                break
+            self._pace.spent(sum(map(len, batch.values())))
+            if monotonic() >= self._save_at:
+                save()
+                self._save_at = monotonic() + SAVE_INTERVAL_S
+        save()
+        return outcome.complete
+
+    def ended(self) -> Outcome:
+        """Return what it came to."""
+        self.outcome.seconds = monotonic() - self._started
+        return self.outcome
 
 
 def reaches(outcome: Outcome, generation: int, committed: dict[int, int]) -> dict[int, Reach]:
     """Return how far each side is, by partition; where nothing is committed all that was replayed must be there."""
     return {
-        span.partition: Reach(generation, span.end, min(span.end, committed.get(span.partition, span.end)))
+        span.partition: Reach(
+            generation,
+            span.end,
+            min(span.end, committed.get(span.partition, span.end)),
+            outcome.began_ms.get(span.partition, _NEVER) if generation > 1 else 0,
+        )
         for span in outcome.spans
     }
 
 
 def compare(comparison: Comparison, outcome: Outcome, wish: Wish, *, mend: bool) -> Iterator[Difference]:
-    """Yield where the live store is not as the replay found it; conversations only where it saw the whole log."""
+    """Yield where the live store is not as the replay found it; conversations only where it saw all of their log."""
     yield from comparison.messages(mend=mend)
     if outcome.is_whole:
         yield from comparison.conversations(mend=mend)

@@ -10,15 +10,25 @@ from consumers.stores.contract import StoredMessage
 from schemas.lifecycle import RANK, State, lowest
 
 
-def as_of(stored: StoredMessage, generation: int, offset: int) -> MessageWrite | None:
-    """Return the write that makes a stored message as it was just before `offset`; None where it was not there yet."""
+def as_of(stored: StoredMessage, generation: int, offset: int, began_ms: int = 0) -> MessageWrite | None:
+    """Return the write that makes a stored message as it was just before `offset`; None where it was not there yet.
+
+    `began_ms` is the append time of the record at `offset`. Offsets of earlier generations say nothing about this one,
+    so in a later generation than the first it is by their append times that a message's steps are told apart.
+    """
     steps = [step for step, _ in stored.transitions]
     if stored.row.applied[0] < generation:
         return _write(stored, stored.row, steps)
-    before = [step for step in steps if step.offset < offset]
+    if generation == 1:
+        before = [step for step in steps if step.offset < offset]
+    else:
+        before = [step for step in steps if (step.at, step.offset) < (began_ms, offset)]
     if not before:
         return None
-    return _write(stored, _row(stored.row, before), before)
+    row = _row(stored.row, before)
+    if generation > 1 and len(before) < len(steps):
+        row = row._replace(applied=(generation, offset - 1))
+    return _write(stored, row, before)
 
 
 def _write(stored: StoredMessage, row: MessageRow, steps: list[Transition]) -> MessageWrite:

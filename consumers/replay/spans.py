@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from consumers.errors import WorkerError
+from consumers.stores.contract import TopicRecord
 
 
 class ReplayRefusedError(WorkerError):
@@ -59,7 +60,7 @@ class Span(NamedTuple):
     end: int
     """The first offset that is not read."""
     is_whole: bool
-    """Whether it begins with the very first record that the partition ever had."""
+    """Whether it begins with the very first record that the partition ever had (in an era: in that generation)."""
 
 
 def spans_of(wish: Wish, extents: Sequence[Extent]) -> list[Span]:
@@ -83,6 +84,40 @@ def _span(wish: Wish, extent: Extent) -> Span:
         end = extent.to_time
     start = min(max(start, extent.low), extent.high)
     return Span(extent.partition, start, max(start, min(end, extent.high)), is_whole=start == 0)
+
+
+class Era(NamedTuple):
+    """The part of some spans that was folded in one generation of the topic."""
+
+    generation: int
+    partitions: int
+    """How many there were then: they say which conversations belong where."""
+    spans: tuple[Span, ...]
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nothing was folded before this generation."""
+        return self.generation == 1
+
+
+def eras_of(topic: TopicRecord, spans: Sequence[Span]) -> list[Era]:
+    """Return spans cut where the topic's generation rose, oldest first; the last one is there though it is empty."""
+    ends = [*topic.earlier, None]
+    first = topic.generation - len(topic.earlier)
+    starts: dict[int, int] = {}
+    eras = []
+    for generation, end in enumerate(ends, start=first):
+        cut = tuple(_cut(span, starts.get(span.partition, 0), end) for span in spans)
+        eras.append(Era(generation, topic.partitions if end is None else len(end), cut))
+        starts |= dict(enumerate(end or ()))
+    return [era for era in eras if records_in(era.spans) or era is eras[-1]]
+
+
+def _cut(span: Span, begun: int, ends: Sequence[int] | None) -> Span:
+    """Return the part of a span that is from `begun` on and before a generation's end there; None: it goes on."""
+    start = max(span.start, begun)
+    end = span.end if ends is None else min(span.end, ends[span.partition] if span.partition < len(ends) else 0)
+    return Span(span.partition, start, max(start, end), is_whole=start == begun)
 
 
 def records_in(spans: Iterable[Span]) -> int:

@@ -19,6 +19,7 @@ from consumers.errors import StoreUnavailableError
 from consumers.stores.cassandra_errors import ERRORS, outcome_is_unknown, translated, translating
 from consumers.stores.cassandra_session import SERIAL
 from consumers.stores.contract import Lease, TopicRecord
+from consumers.stores.generations import from_text, to_text
 
 CLAIMS_MAX: Final = 100
 """Attempts to claim one lease against others who claim it at the same time."""
@@ -39,12 +40,13 @@ _NEXT_LEASE: Final = (
     "UPDATE {keyspace}.partition_leases SET epoch = ?, node = ?, since = ?, claim = ? WHERE log_partition = ?"
     " IF epoch = ?"
 )
-_READ_TOPIC: Final = "SELECT topic_id, partitions, generation FROM {keyspace}.topic_records WHERE topic = ?"
+_READ_TOPIC: Final = "SELECT topic_id, partitions, generation, earlier FROM {keyspace}.topic_records WHERE topic = ?"
 _FIRST_TOPIC: Final = (
-    "INSERT INTO {keyspace}.topic_records (topic_id, partitions, generation, topic) VALUES (?, ?, ?, ?) IF NOT EXISTS"
+    "INSERT INTO {keyspace}.topic_records (topic_id, partitions, generation, earlier, topic) VALUES (?, ?, ?, ?, ?)"
+    " IF NOT EXISTS"
 )
 _NEXT_TOPIC: Final = (
-    "UPDATE {keyspace}.topic_records SET topic_id = ?, partitions = ?, generation = ? WHERE topic = ?"
+    "UPDATE {keyspace}.topic_records SET topic_id = ?, partitions = ?, generation = ?, earlier = ? WHERE topic = ?"
     " IF topic_id = ? AND partitions = ? AND generation = ?"
 )
 
@@ -155,14 +157,14 @@ class TopicRecords:
     def read(self, topic: str) -> TopicRecord | None:
         """Read a topic's record, serially."""
         found = read_serially(self._session, self._read, (topic,), f"the record of topic {topic}")
-        return TopicRecord(topic, *found[0]) if found else None
+        return TopicRecord._make((topic, *found[0][:3], from_text(found[0][3]))) if found else None
 
     def replace(self, record: TopicRecord, expected: TopicRecord | None) -> bool:
         """Replace the record where it is still `expected`; say whether it was.
 
         An unknown outcome is settled by reading: who finds the record it wanted has got what it wanted.
         """
-        values = (record.topic_id, record.partitions, record.generation, record.topic)
+        values = (*record[1:4], to_text(record.earlier), record.topic)
         doing = f"the record of topic {record.topic}"
         if expected is None:
             applied = apply(self._session, self._first, values, doing)

@@ -75,6 +75,9 @@ class TopicRecord(NamedTuple):
     """Kafka's own id of the topic (KIP-516), or the cluster's where the broker tells none."""
     partitions: int
     generation: int
+    earlier: tuple[tuple[int, ...], ...] = ()
+    """Of the generations before this one that the same topic has seen, oldest first: by partition, the first offset
+    that was not theirs. Empty once the topic was made anew."""
 
 
 class Pending(NamedTuple):

@@ -29,6 +29,7 @@ from consumers.stores.contract import (
     StoredMessage,
     TopicRecord,
 )
+from consumers.stores.generations import from_text, to_text
 from consumers.stores.process import OpenIn
 from consumers.stores.shared import Shared
 from consumers.stores.sqlite_errors import translating
@@ -193,15 +194,16 @@ class SqliteStore:
     def topic_record(self, topic: str) -> TopicRecord | None:
         """Read what is recorded about a topic."""
         found = self._fetch("SELECT * FROM topic_records WHERE topic = ?", (topic,))
-        return TopicRecord(*found[0]) if found else None
+        return _topic_record(found[0]) if found else None
 
     def record_topic(self, record: TopicRecord, expected: TopicRecord | None) -> bool:
         """Replace the record where it is still `expected`; say whether it was."""
         with self._transaction() as connection:
             found = connection.execute("SELECT * FROM topic_records WHERE topic = ?", (record.topic,)).fetchone()
-            if (TopicRecord(*found) if found else None) != expected:
+            if (_topic_record(found) if found else None) != expected:
                 return False
-            connection.execute("INSERT OR REPLACE INTO topic_records VALUES (?, ?, ?, ?)", record)
+            values = (*record[:4], to_text(record.earlier))
+            connection.execute("INSERT OR REPLACE INTO topic_records VALUES (?, ?, ?, ?, ?)", values)
         return True
 
     def message(self, key: MessageKey) -> StoredMessage | None:
@@ -319,3 +321,7 @@ def _fence(connection: sqlite3.Connection, owner: Owner, partition: int | None) 
     found = connection.execute("SELECT epoch FROM partition_leases WHERE log_partition = ?", (partition,)).fetchone()
     if found and found[0] > owner.epoch:
         raise OwnerFencedError(*owner)
+
+
+def _topic_record(found: Sequence[Any]) -> TopicRecord:
+    return TopicRecord._make((*found[:4], from_text(found[4])))

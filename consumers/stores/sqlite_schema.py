@@ -89,6 +89,10 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         PRIMARY KEY (conversation_id, message_id, recipient)
     ) WITHOUT ROWID;
     """,
+    """
+    -- Where the earlier generations of the same topic ended: JSON, oldest first, end offsets by partition.
+    ALTER TABLE topic_records ADD COLUMN earlier TEXT NOT NULL DEFAULT '[]';
+    """,
 )
 
 

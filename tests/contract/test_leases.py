@@ -32,7 +32,7 @@ def test_claims_at_the_same_time_have_epochs_of_their_own(open_another, partitio
 
 
 def test_a_topic_record_is_replaced_only_where_it_is_as_expected(store: Store, name: str) -> None:
-    first, second = TopicRecord(name, "id-1", 8, 1), TopicRecord(name, "id-2", 16, 2)
+    first, second = TopicRecord(name, "id-1", 8, 1), TopicRecord(name, "id-2", 3, 2, ((5, 2**40), (0, 1, 2)))
     assert store.topic_record(name) is None
     assert not store.record_topic(second, first)
     assert store.record_topic(first, None)

@@ -65,7 +65,11 @@ def test_a_plan_changes_nothing_and_an_applied_one_is_empty(fresh: CassandraSett
 
 
 def _apply(settings: CassandraSettings, results) -> None:
-    results.put([step.what for step in tables(settings).apply()])
+    try:
+        results.put([step.what for step in tables(settings).apply()])
+    except BaseException as error:
+        results.put([f"failed: {error!r}"])  # or whoever waits for this node's word would wait in vain
+        raise
 
 
 def test_nodes_that_start_at_once_apply_each_migration_once(fresh: CassandraSettings) -> None:

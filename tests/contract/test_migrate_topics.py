@@ -14,6 +14,7 @@ from consumers.migrate_settings import MigrationSettings
 from consumers.migrate_sqlite import SqliteTables
 from consumers.migrate_steps import StepKind
 from consumers.migrate_topics import TopicRecording, Topics
+from consumers.settings import WorkerSettings
 from consumers.stores.contract import TopicRecord
 from consumers.stores.sqlite import SqliteStore
 from schemas.topics import EVENTS, INBOX, TOPICS, creation_config
@@ -105,7 +106,7 @@ def store_path(tmp_path: Path) -> Path:
 
 def targets(store_path: Path, settings: MigrationSettings = SETTINGS) -> list:
     tables = SqliteTables(store_path)
-    recording = TopicRecording({}, tables, lambda: SqliteStore.open(store_path), "")
+    recording = TopicRecording({}, tables, lambda: SqliteStore.open(store_path), WorkerSettings())
     return [tables, Topics({}, settings), recording]
 
 
@@ -163,7 +164,10 @@ def test_another_partition_count_of_the_inbox_is_only_told(broker: Broker, store
     ]
 
 
-def test_a_topic_made_anew_or_repartitioned_is_the_next_generation(broker: Broker, store_path: Path) -> None:
+def test_a_topic_made_anew_or_repartitioned_is_the_next_generation(
+    broker: Broker, store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrate_topics, "committed", lambda *_: {0: 7, 3: 9})
     list(apply(targets(store_path)))
     broker.topics[EVENTS].topic_id = "another"
     [step] = plan(targets(store_path))
@@ -172,7 +176,10 @@ def test_a_topic_made_anew_or_repartitioned_is_the_next_generation(broker: Broke
     assert record(store_path) == TopicRecord(EVENTS, "another", 4, 2)
     broker.topics[EVENTS].partitions = {number: Partition() for number in range(6)}
     list(apply(targets(store_path, MigrationSettings(partitions=6))))
-    assert record(store_path) == TopicRecord(EVENTS, "another", 6, 3)
+    assert record(store_path) == TopicRecord(EVENTS, "another", 6, 3, ((7, 0, 0, 9),))
+    broker.topics[EVENTS].topic_id = "a third"
+    list(apply(targets(store_path, MigrationSettings(partitions=6))))
+    assert record(store_path) == TopicRecord(EVENTS, "a third", 6, 4)
 
 
 def test_a_store_that_is_locked_for_long_is_unavailable(broker: Broker, store_path: Path, monkeypatch) -> None:

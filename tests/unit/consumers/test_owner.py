@@ -134,6 +134,18 @@ def test_a_record_in_the_wrong_partition_is_refused() -> None:
     assert work.conversation_writes() == []
 
 
+def test_a_record_in_the_wrong_partition_is_refused_though_its_row_is_in_the_store() -> None:
+    conversation = next(name for name in "abcdefgh" if partition_of(name.encode(), 4) != 0)
+    sent = send(1, conversation=conversation)
+    there = owner_of().fold(entries([sent]), NOTHING, START_MS)
+    found = Rows({key: write.row for key, write in there.messages.items()}, {})
+    owner = owner_of(partitions=4, from_the_start=False)
+    stray = entries([event("READ", 1, "bob", conversation=conversation), sent], first_offset=9)
+    work = owner.fold(stray, found, START_MS)
+    assert [each.reason for each in work.refusals] == [Reason.WRONG_PARTITION] * 2
+    assert work.message_writes() == []
+
+
 def test_nothing_is_read_while_the_log_is_covered() -> None:
     owner = owner_of(from_the_start=True)
     assert owner.needs(entries([send(1, at_ms=START_MS - 10**9), event("READ", 2, "bob")])) == ([], [])

@@ -95,3 +95,12 @@ def test_a_row_as_it_stood_before_an_offset_is_the_fold_up_to_there(count):
         assert seeded.row == expected.row
         assert list(seeded.transitions) == [step for step, _ in expected.transitions]
     assert as_of(stored(4), 1, 0) is None
+
+
+def test_offsets_of_an_earlier_generation_are_behind_both():
+    reach = Reach(2, 1, 0, began_ms=START_MS + 2)  # the first two steps are older
+    assert compare_message(stored(1), None, reach).verdict == Verdict.MISSING
+    assert compare_message(stored(2), stored(1), reach).verdict == Verdict.DIFFERS
+    assert compare_message(stored(3), stored(2), reach).verdict == Verdict.BEHIND
+    assert compare_message(stored(2), stored(3), reach).verdict == Verdict.AHEAD
+    assert invented(stored(1), reach).verdict == Verdict.INVENTED

@@ -13,7 +13,7 @@ from consumers.replay.spans import Span
 def test_progress_is_what_was_saved(tmp_path: Path):
     path = tmp_path / "state"
     assert Progress.load(path, "x") is None
-    progress = Progress("x", (Span(0, 1, 9, is_whole=False),), {0: 4})
+    progress = Progress("x", (Span(0, 1, 9, is_whole=False),), {0: 4}, {0: 1_700_000_000_000})
     progress.save(path)
     assert Progress.load(path, "x") == progress
     assert [each.name for each in tmp_path.iterdir()] == ["state"]
