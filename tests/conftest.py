@@ -4,6 +4,7 @@
   TWOTICK_TEST_STACK names the folder of a stack to use instead, which is left running.
 - Where Java or Maven is missing the tests that need them are skipped, and the last lines say so. With
   TWOTICK_TEST_REQUIRE=local_stack, which CI sets, that is a failure.
+- With TWOTICK_TEST_REQUIRE=compiled the run ends at once where the hot path is not the compiled one.
 """
 
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+import consumers.fold
 from compose.stacks.errors import ToolMissingError
 from compose.stacks.local import LocalSettings, LocalStack
 
@@ -22,6 +24,12 @@ NOT_HERE = "not here: "
 # How long one example takes says something about the machine, not about the code.
 hypothesis.settings.register_profile("twotick", deadline=None)
 hypothesis.settings.load_profile("twotick")
+
+
+def pytest_configure() -> None:
+    """Refuse to test the sources where the compiled build was asked for."""
+    if _is_required("compiled") and consumers.fold.__file__.endswith(".py"):
+        raise pytest.UsageError(f"the compiled build is required, but {consumers.fold.__file__} is imported")
 
 
 @pytest.fixture(autouse=True)
@@ -52,9 +60,13 @@ def local_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack
 
 def _missing(stack: str, why: str) -> None:
     """Skip the test that asked for `stack`, or fail it where the run must not do without."""
-    if stack in os.environ.get("TWOTICK_TEST_REQUIRE", "").split(","):
+    if _is_required(stack):
         pytest.fail(f"{stack} is required, but {why}")
     pytest.skip(f"{NOT_HERE}{stack}: {why}")
+
+
+def _is_required(what: str) -> bool:
+    return what in os.environ.get("TWOTICK_TEST_REQUIRE", "").split(",")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

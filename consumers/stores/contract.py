@@ -25,8 +25,8 @@ from consumers.stores.shared import Shared
 MessageKey = tuple[str, bytes]
 """(conversation_id, message_id)."""
 KeyObject = Any
-"""A `MessageKey` that stays one object where this is compiled: a tuple of a known length is taken apart there, and would
-be put together again for each dictionary that it is looked up in."""
+"""A `MessageKey` that stays one object where this is compiled: a tuple of a known length is taken apart there, and put
+together again for each dictionary that it is looked up in."""
 
 Done = Callable[[Exception | None], None]
 """Called once: None when all is durable, else the error."""
