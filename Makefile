@@ -109,7 +109,7 @@ bench: $(STAMP) ## measure on the local stack, against the floor; BUILD=pure or 
 	$(BIN)/python -m bench $(ARGS)
 
 images: $(STAMP) ## build the container images: the worker's, and Kafka's and Cassandra's for places without a registry
-	$(BIN)/python -m compose.images --python-image "$(PYTHON_IMAGE)" --java-image "$(JAVA_IMAGE)" $(ARGS)
+	@$(BIN)/python -m compose.images --python-image "$(PYTHON_IMAGE)" --java-image "$(JAVA_IMAGE)" $(ARGS)
 
 compose-up: ## start Kafka, Cassandra and WORKERS=2 workers in containers, and wait until they are healthy
 	$(COMPOSE) up --detach --wait --scale worker=$(WORKERS) $(ARGS)

@@ -21,6 +21,8 @@ from consumers.process import LIFE_LINE, hold_life_line
 LOG = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.1
+_ENDING_S: Final = 15.0
+"""What a worker may take beyond its drain: to leave the group, write its last statistics, close the store."""
 
 NOT_RESTARTED: Final = frozenset({ExitCode.DONE, ExitCode.USAGE, ExitCode.LOST_RANGE, ExitCode.TOPIC_CHANGED})
 """Codes after which a worker is not started again: it would end the same way."""
@@ -159,7 +161,7 @@ class Supervisor:
         running = [slot for slot in self._slots if slot.child is not None]
         for slot in running:
             _signal(slot, signal.SIGTERM)
-        deadline = monotonic() + self._drain_timeout_s + 10.0
+        deadline = monotonic() + self._drain_timeout_s + _ENDING_S
         while self._signals < 2 and monotonic() < deadline:
             for slot in running:
                 if slot.child is not None and (code := slot.child.poll()) is not None:

@@ -2,8 +2,9 @@
 
 - `local_stack` is real Kafka and Cassandra, started through `compose.stacks` in a folder of the run's own. The variable
   TWOTICK_TEST_STACK names the folder of a stack to use instead, which is left running.
-- Where Java or Maven is missing the tests that need them are skipped, and the last lines say so. With
-  TWOTICK_TEST_REQUIRE=local_stack, which CI sets, that is a failure.
+- `containers` is Kafka, Cassandra and workers in containers: `integration/containers`.
+- Where Java, Maven or a container engine is missing the tests that need them are skipped, and the last lines say so.
+  With TWOTICK_TEST_REQUIRE=local_stack,containers, which CI sets, that is a failure.
 - With TWOTICK_TEST_REQUIRE=compiled the run ends at once where the hot path is not the compiled one.
 """
 
@@ -18,8 +19,7 @@ import pytest
 import consumers.fold
 from compose.stacks.errors import ToolMissingError
 from compose.stacks.local import LocalSettings, LocalStack
-
-NOT_HERE = "not here: "
+from tests.missing import NOT_HERE, is_required, missing
 
 # How long one example takes says something about the machine, not about the code.
 hypothesis.settings.register_profile("twotick", deadline=None)
@@ -28,7 +28,7 @@ hypothesis.settings.load_profile("twotick")
 
 def pytest_configure() -> None:
     """Refuse to test the sources where the compiled build was asked for."""
-    if _is_required("compiled") and consumers.fold.__file__.endswith(".py"):
+    if is_required("compiled") and consumers.fold.__file__.endswith(".py"):
         raise pytest.UsageError(f"the compiled build is required, but {consumers.fold.__file__} is imported")
 
 
@@ -52,29 +52,24 @@ def local_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack
     try:
         stack.up(lambda _line: None)
     except ToolMissingError as error:
-        _missing("local_stack", error.message)
+        missing("local_stack", error.message)
     yield stack
     if not lent:
         stack.down(remove_data=True)
 
 
-def _missing(stack: str, why: str) -> None:
-    """Skip the test that asked for `stack`, or fail it where the run must not do without."""
-    if _is_required(stack):
-        pytest.fail(f"{stack} is required, but {why}")
-    pytest.skip(f"{NOT_HERE}{stack}: {why}")
-
-
-def _is_required(what: str) -> bool:
-    return what in os.environ.get("TWOTICK_TEST_REQUIRE", "").split(",")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses the real servers, and run it last: the quick tests report first."""
+    """Mark what uses real servers, and run it last: the quick tests report first."""
     for item in items:
         if "local_stack" in getattr(item, "fixturenames", ()):
             item.add_marker("local_stack")
-    items.sort(key=lambda item: item.get_closest_marker("local_stack") is not None)
+        if "engine" in getattr(item, "fixturenames", ()):
+            item.add_marker("containers")
+    items.sort(key=_order)
+
+
+def _order(item: pytest.Item) -> int:
+    return sum(rank for rank, name in enumerate(("local_stack", "containers"), 1) if item.get_closest_marker(name))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

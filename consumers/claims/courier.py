@@ -20,7 +20,7 @@ from consumers.claims.settings import WebhookSettings
 from consumers.conflicts import ConflictKind
 from consumers.counters import Counters
 from consumers.errors import WorkerError
-from consumers.locks.contract import LockHandle, LockLostError, Locks
+from consumers.locks.contract import LockHandle, LockLostError, Locks, LockTakenError
 from consumers.rows import Owner
 from schemas.lifecycle import Kind
 from schemas.records import Delivery, Event
@@ -37,7 +37,7 @@ _USERS_CACHED: Final = 100_000
 class Job:
     """A delivery in the courier's hands."""
 
-    __slots__ = ("delivery", "due_ms", "owner", "partition", "running")
+    __slots__ = ("delivery", "dropped", "due_ms", "owner", "partition", "running")
 
     def __init__(self, partition: int, owner: Owner, delivery: Delivery) -> None:
         self.partition = partition
@@ -45,6 +45,8 @@ class Job:
         self.delivery = delivery
         self.due_ms = 0
         self.running = False
+        self.dropped = False
+        """Whether its partition went while it was running: then it ends with the step."""
 
 
 class PartitionLocks:
@@ -112,6 +114,8 @@ class Courier:
         self._jobs: dict[ClaimKey, Job] = {}
         self._due: list[tuple[int, int, ClaimKey]] = []
         self._numbers = 0
+        self._waiting_for: set[int] = set()
+        """Partitions whose lock another has."""
         self._stopping = False
         self._threads = [
             Thread(target=self._run, name=f"courier-{number}", daemon=True)
@@ -145,7 +149,7 @@ class Courier:
         with self._changed:
             job = self._jobs.get(key)
             if job is not None:
-                job.owner = owner
+                job.owner, job.dropped = owner, False
             elif len(self._jobs) >= self._settings.waiting_max:
                 self._counters.gateway_put_off += 1
             else:
@@ -156,8 +160,11 @@ class Courier:
         """Let go of a partition; a call under way is finished."""
         with self._changed:
             held = [(key, job) for key, job in self._jobs.items() if job.partition == partition]
-            for key, _ in held:
-                del self._jobs[key]
+            for key, job in held:
+                # It stays known, so that no second thread takes it if the partition comes back meanwhile.
+                job.dropped = job.running
+                if not job.running:
+                    del self._jobs[key]
         if not any(job.running for _, job in held):
             self._locks.release(partition)
 
@@ -169,17 +176,20 @@ class Courier:
 
     def _run(self) -> None:
         while (taken := self._take()) is not None:
-            key, job = taken
-            try:
-                again_at = self._go_on(job)
-            except WorkerError as error:
-                level = logging.WARNING if error.retriable else logging.ERROR
-                LOG.log(level, "a delivery is put off", extra={"error": error.message, "hint": error.hint})
-                again_at = self._now_ms() + LATER_MS
-            except Exception:
-                LOG.exception("a delivery failed: an error that nothing here foresees")
-                again_at = 0
-            self._put_back(key, job, again_at)
+            self._serve(*taken)
+
+    def _serve(self, key: ClaimKey, job: Job) -> None:
+        """Take one step of a job, and put it back for the next one."""
+        try:
+            again_at = self._go_on(job)
+        except WorkerError as error:
+            level = logging.WARNING if error.retriable else logging.ERROR
+            LOG.log(level, "a delivery is put off", extra={"error": error.message, "hint": error.hint})
+            again_at = self._now_ms() + LATER_MS
+        except Exception:
+            LOG.exception("a delivery failed: an error that nothing here foresees")
+            again_at = 0
+        self._put_back(key, job, again_at)
 
     def _take(self) -> tuple[ClaimKey, Job] | None:
         """Wait for the next job that is due; None at the end."""
@@ -212,6 +222,10 @@ class Courier:
         except LockLostError:
             self._lost()
             return self._now_ms() + LATER_MS
+        except LockTakenError as error:
+            self._wait_for(job.partition, error)
+            return self._now_ms() + LATER_MS
+        self._waiting_for.discard(job.partition)
         step = self._step(job.delivery, Holding(job.owner, token))
         if step.called:
             self._count("gateway_calls")
@@ -224,6 +238,15 @@ class Courier:
         self._count("gateway_delivered" if step.event.kind == Kind.DELIVERED else "gateway_given_up")
         return 0
 
+    def _wait_for(self, partition: int, error: LockTakenError) -> None:
+        """Note that another has a partition's lock: counted once until it was had, however many deliveries wait."""
+        with self._changed:
+            is_new = partition not in self._waiting_for
+            self._waiting_for.add(partition)
+        if is_new:
+            self._counters.conflict(ConflictKind.LOCK)
+            LOG.warning("deliveries wait for a lock", extra={"partition": partition, "error": error.message})
+
     def _lost(self) -> None:
         self._count("claims_lost")
         self._counters.conflict(ConflictKind.LOCK)
@@ -235,9 +258,8 @@ class Courier:
     def _put_back(self, key: ClaimKey, job: Job, again_at: int) -> None:
         with self._changed:
             job.running = False
-            if self._jobs.get(key) is job:
-                if again_at:
-                    self._put(key, job, again_at)
-                else:
-                    del self._jobs[key]
+            if again_at and not job.dropped:
+                self._put(key, job, again_at)
+            else:
+                del self._jobs[key]
             self._changed.notify_all()

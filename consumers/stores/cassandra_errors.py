@@ -6,14 +6,15 @@ from typing import Final
 
 from cassandra import AuthenticationFailed, DriverException, RequestValidationException, UnsupportedOperation
 from cassandra.cluster import NoHostAvailable
-from cassandra.connection import ConnectionException
+from cassandra.connection import ConnectionBusy, ConnectionException
 from cassandra.protocol import ErrorMessage
 from cassandra.protocol import RequestValidationException as RefusalMessage
 
 from consumers.errors import StoreRefusedError, StoreUnavailableError, WorkerError
 
-ERRORS: Final = (DriverException, NoHostAvailable, ConnectionException, ErrorMessage, OSError)
-"""Everything the driver raises on purpose. `ErrorMessage` covers server errors that it passes on as they came."""
+ERRORS: Final = (DriverException, NoHostAvailable, ConnectionBusy, ConnectionException, ErrorMessage, OSError)
+"""Everything the driver raises on purpose. `ErrorMessage` covers server errors that it passes on as they came,
+`ConnectionBusy` is what a connection says whose node takes no more bytes."""
 
 _REFUSALS: Final = (AuthenticationFailed, RefusalMessage, RequestValidationException, UnsupportedOperation)
 """Answers that the same request will get again; all else may pass: servers down, slow, overloaded, out of disk."""

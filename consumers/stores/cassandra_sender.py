@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from cassandra import OperationTimedOut
 from cassandra.cluster import Session
+from cassandra.connection import ConnectionBusy
 from cassandra.pool import Host, NoConnectionsAvailable
 from cassandra.protocol import ErrorMessage, PreparedQueryNotFound
 from cassandra.query import Statement
@@ -109,6 +110,9 @@ class Sender:
                 result_metadata=None,
             )
         except ERRORS as error:
+            if isinstance(error, ConnectionBusy):  # the connection goes on, and the number was not used
+                with connection.lock:
+                    connection.request_ids.append(request_id)
             self._answered(batch, pool, connection, out, error)
 
     def _answered(self, batch: Batch, pool: Any, connection: Any, out: _Out, response: object) -> None:  # noqa: ANN401

@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cluster", action="store_true", help="three Kafka brokers and three Cassandra nodes")
     parser.add_argument("--rate", type=float, default=150.0, help="messages a second, of all clients together")
     parser.add_argument("--protocol", choices=["classic", "consumer"], default="classic", help="group protocol")
-    parser.add_argument("--quiet-s", type=float, default=240.0, help="how long all may take to end after healing")
+    parser.add_argument("--quiet-s", type=float, default=600.0, help="how long all may take to end after healing")
     parser.add_argument("--folder", type=Path, help="where everything is kept [default: one that is removed again]")
     parser.add_argument("--report", type=Path, help="keep the report here, as JSON")
     return parser

@@ -23,6 +23,9 @@ from tests.faults.schedule import DISTURBING, Act, Deed
 from tests.faults.stage import NODES_OF_CLUSTER, Disk, settings_of, write_config
 
 ORDER_WAIT_S: Final = 15.0
+ENDS_WITHIN_S: Final = 120.0
+"""Longest wait for a process or a group to come to what it must: generous, for machines that are busy."""
+WORKED_OFF_WITHIN_S: Final = 300.0
 CLOCK_SHIFT_S: Final = 3600.0
 PARTITIONS_ADDED: Final = 4
 NOBODY: Final = "there was none"
@@ -185,7 +188,7 @@ def _double_member(ground: Ground, act: Act) -> Told:
     double = Process("double", command, log, workers_environment(ground.places))
     with machine.lock:
         double.start()
-        ended = until(lambda: not (double.running and machine.running), 60.0)
+        ended = until(lambda: not (double.running and machine.running), ENDS_WITHIN_S)
         codes = {machine.supervisor.code, double.code}
         note = f"supervisor {machine.supervisor.code}, double {double.code}"
         if not ended:
@@ -332,22 +335,24 @@ def _stop_clients(ground: Ground) -> None:
         phone.process.ask_to_stop()
     for phone in ground.phones:
         phone.process.stopped()
-    if not until(lambda: settled_log(ground), 120.0, 0.5):
-        ground.complain("workers did not work off the log within 120 s after all clients had stopped")
+    if not until(lambda: settled_log(ground), WORKED_OFF_WITHIN_S, 0.5):
+        ground.complain(
+            f"workers did not work off the log within {WORKED_OFF_WITHIN_S:.0f} s after all clients stopped"
+        )
 
 
 def _go_on(ground: Ground) -> None:
     for machine in ground.machines:
         machine.start()
     total = PARTITIONS_LOCAL + PARTITIONS_ADDED
-    if not until(lambda: sum(len(one.epochs()) for one in ground.machines) == total, 60.0):
+    if not until(lambda: sum(len(one.epochs()) for one in ground.machines) == total, ENDS_WITHIN_S):
         ground.complain(f"not all of {total} partitions are owned after the change was accepted")
     for phone in ground.phones:
         phone.start()
 
 
 def _refusal(ground: Ground, machine: Machine) -> int | None:
-    until(lambda: not machine.running, 60.0)
+    until(lambda: not machine.running, ENDS_WITHIN_S)
     said = list(machine.lines("the worker ends"))
     last: Mapping[str, Any] = said[-1] if said else {}
     if machine.supervisor.code != ExitCode.TOPIC_CHANGED or "migrate" not in str(last.get("hint")):

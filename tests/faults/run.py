@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 USERS: Final = ("ann", "ben", "cleo", "dan", "eve", "finn")
 MACHINES: Final = ("m1", "m2", "m3")
 LOOK_EVERY_S: Final = 0.5
-OWNED_WITHIN_S: Final = 90.0
+OWNED_WITHIN_S: Final = 180.0
 STILL_S: Final = 3.0
 EXPECTED_CODES: Final = frozenset({
     -9,

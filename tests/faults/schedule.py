@@ -45,6 +45,8 @@ KILLS: Final = (
     Deed.KILL_SUPERVISOR,
 )
 PAUSES: Final = (Deed.PAUSE_WORKER, Deed.PAUSE_CLIENT)
+PAUSE_S_MAX: Final = 26.0
+"""Past every time-out that this deployment has set: sessions, polls, lease checks, drains, a client's longest wait."""
 LARGE: Final = (
     Deed.KILL_KAFKA,
     Deed.KILL_CASSANDRA,
@@ -141,7 +143,8 @@ def _line(
         if not turn:
             turn = random.sample(deeds, len(deeds))
         deed = turn.pop(0)
-        yield Act(round(at_s, 1), deed, _target(random, deed, cast, count), round(random.uniform(8.0, 16.0), 1))
+        longest_s = PAUSE_S_MAX if deed in PAUSES else 16.0
+        yield Act(round(at_s, 1), deed, _target(random, deed, cast, count), round(random.uniform(8.0, longest_s), 1))
         at_s += random.uniform(0.6, 1.4) * gap_s
         count += 1
 

@@ -18,6 +18,8 @@ from schemas.topics import PARTITIONS_LOCAL
 NODES_OF_CLUSTER: Final = 3
 SESSION_S: Final = 6.0
 """The shortest that Kafka's brokers allow."""
+POLL_S: Final = 20.0
+"""Above what a drain takes, below the longest pause."""
 DISK_MIB: Final = 400
 _FULL_BYTES: Final = 4096
 
@@ -56,6 +58,7 @@ def settings_of(stack: LocalStack, status: Path, *, protocol: str, partitions: i
         "worker.protocol": protocol,
         "worker.session_timeout_s": SESSION_S,
         "worker.drain_timeout_s": 10.0,
+        "worker.poll_interval_s_max": POLL_S,
         "worker.lease_check_s": 3.0,
         "worker.stall_s": 2.0,
         "worker.retry_s_max": 3.0,

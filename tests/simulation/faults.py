@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from random import Random
+from typing import TypeVar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,9 +140,12 @@ def of_seed(seed: int) -> tuple[Plan, Faults]:
     return plan, _PROFILES[seed % len(_PROFILES)]
 
 
-def without(faults: Faults, names: tuple[str, ...]) -> Faults:
+Several = TypeVar("Several")
+
+
+def without(faults: Several, names: tuple[str, ...]) -> Several:
     """Return faults of which some are silenced."""
-    return replace(faults, **dict.fromkeys(names, 0.0))
+    return replace(faults, **dict.fromkeys(names, 0.0))  # type: ignore[type-var]
 
 
 NO_FAULTS = without(MILD, NAMES)

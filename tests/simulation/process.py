@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.simulation.world import World
+    from tests.simulation.scene import Scene
 
 
 WORST_PAUSE_MS = 15_000
@@ -20,7 +20,7 @@ class Process:
 
     is_worker = False
 
-    def __init__(self, world: "World", name: str) -> None:
+    def __init__(self, world: "Scene", name: str) -> None:
         self.world = world
         self.name = name
         self.alive = False
@@ -52,12 +52,12 @@ class Process:
         if world.depth < 2 and world.chance.happens("pause in a call", faults.pause_in_a_call):
             world.stand_still(self, what)
 
-    def worst_moment(self, what: str) -> None:
+    def worst_moment(self, what: str, ms: int = WORST_PAUSE_MS) -> None:
         """Be at a point where standing still does the most harm."""
         world = self.world
         odds = world.faults.pause_at_the_worst
         if world.chaos and world.depth < 2 and world.chance.happens("pause at the worst", odds):
-            world.stand_still(self, what, WORST_PAUSE_MS)
+            world.stand_still(self, what, ms)
 
     def run(self, step: "Callable[[], object]") -> None:
         """Run a part of the process's code; dying in it is part of it."""

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import consumers.assignment
+import consumers.claims.cassandra
+import consumers.claims.courier
 import consumers.dead_letters_redrive
 import consumers.pipeline
 import consumers.publisher
@@ -134,6 +136,8 @@ _REPLACED: tuple[tuple[object, str, object], ...] = (
     (consumers.dead_letters_redrive, "randbits", Secrets.randbits),
     (consumers.stores.cassandra_strict, "BatchStatement", Batch),
     (consumers.stores.cassandra_conditional, "uuid4", uuid4),
+    (consumers.claims.cassandra, "uuid4", uuid4),
+    (consumers.claims.courier, "monotonic", monotonic),
     (consumers.stores.cassandra_conditional, "execute_concurrent_with_args", one_after_another),
     (PartitionOwner, "limit_memory", _limit_memory),
     (producers.backlog, "random", RandomModule),

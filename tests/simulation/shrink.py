@@ -1,11 +1,11 @@
 """A failing run made small: as few faults, messages and steps as still show the same kind of failure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
-from tests.simulation.defences import Defences
-from tests.simulation.faults import NAMES, Faults, Plan, without
-from tests.simulation.run import Result, run
+from tests.simulation.faults import without
+from tests.simulation.run import MAIN, Result, run
 
 _RUNS_MAX = 120
 
@@ -16,26 +16,26 @@ class _Search:
 
     best: Result
     kinds: set[str]
-    defences: Defences
+    defences: Any
     silenced: tuple[str, ...] = ()
     runs_left: int = _RUNS_MAX
 
-    def still_fails(self, plan: Plan, faults: Faults) -> bool:
+    def still_fails(self, plan: Any, faults: Any) -> bool:
         """Try a smaller run; keep it if it fails in the same way."""
         if not self.runs_left:
             return False
         self.runs_left -= 1
-        result = run(self.best.seed, plan, faults, self.defences)
+        result = run(self.best.seed, plan, faults, self.defences, self.best.kind)
         if not result.kinds & self.kinds:
             return False
         self.best = result
         return True
 
 
-def shrink(failing: Result, defences: Defences, runs_max: int = _RUNS_MAX) -> tuple[Result, tuple[str, ...]]:
+def shrink(failing: Result, defences: Any, runs_max: int = _RUNS_MAX) -> tuple[Result, tuple[str, ...]]:
     """Return the smallest failing run that was found in so many runs, and the faults that it does without."""
     search = _Search(failing, failing.kinds, defences, runs_left=runs_max)
-    for name in NAMES:
+    for name in (each.name for each in fields(failing.faults)):
         if getattr(search.best.faults, name) and search.still_fails(
             search.best.plan, without(search.best.faults, (name,))
         ):
@@ -57,6 +57,8 @@ def _smaller(value: int) -> Iterator[int]:
 def command(result: Result, silenced: tuple[str, ...], defences_off: tuple[str, ...]) -> str:
     """Return the one command that repeats a run."""
     parts = [f"python -m tests.simulation --seed {result.seed}"]
+    if result.kind is not MAIN:
+        parts.append(f"--world {result.kind.name}")
     parts += [f"--steps {result.plan.steps} --messages {result.plan.messages}"]
     if silenced:
         parts.append(f"--silence {','.join(silenced)}")

@@ -118,6 +118,18 @@ def test_chosen_ports_are_free_distinct_and_safe_from_outgoing_connections():
     assert all(20_000 <= port < 32_000 and ports.is_free(port) for port in chosen)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="ports are held on Linux only")
+def test_a_chosen_port_is_nobody_elses_until_its_server_listens():
+    ours = ports.Reservations()
+    port = ours.choose()
+    assert ports._bound(port) is None
+    with socket.create_server(("127.0.0.1", port)):
+        ours.let_go()
+        ours.let_go()
+        assert ports._bound(port) is None
+    assert not ours._held
+
+
 @pytest.fixture
 def stack_of_failing_servers(programs, tmp_path):
     """Give a stack whose `java` prints 30 lines and ends."""

@@ -20,7 +20,7 @@ from compose.stacks.local.ports import LOOPBACK
 
 HEALTH_TOPIC = "twotick.stack-health"
 
-_FORMAT_TIMEOUT_S = 60.0
+_FORMAT_TIMEOUT_S = 120.0
 # Under KIP-848 the brokers decide after which time a member without a sign of life is dead, not the member. By default
 # 45 s, which is the least that they allow too, and with 5 s between signs. Here everybody is near.
 _GROUP_TIMING = {
@@ -149,9 +149,13 @@ class KafkaNode:
         quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
         arguments = ["format", "--ignore-formatted", "-t", self.cluster_id, "-c", str(self._properties_path)]
         command = [java.path, *quick, *self._common(class_path), "kafka.tools.StorageTool", *arguments]
-        done = subprocess.run(  # noqa: S603 - the command is made here
-            command, capture_output=True, check=False, text=True, timeout=_FORMAT_TIMEOUT_S
-        )
+        try:
+            done = subprocess.run(  # noqa: S603 - the command is made here
+                command, capture_output=True, check=False, text=True, timeout=_FORMAT_TIMEOUT_S
+            )
+        except subprocess.TimeoutExpired as error:
+            message = f"the storage of {self.place.name} was not formatted within {_FORMAT_TIMEOUT_S:.0f} s"
+            raise StackError(message, hint="this machine is busy: try again", retriable=True) from error
         if done.returncode != 0:
             tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
             hint = f"if {self.place.folder} holds another cluster's data, take another data folder"

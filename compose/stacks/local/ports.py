@@ -2,6 +2,7 @@
 
 import random
 import socket
+import sys
 import time
 from collections.abc import Iterable
 
@@ -13,6 +14,9 @@ LOOPBACK = "127.0.0.1"
 # chosen there could be lost to any client between two starts of a server.
 _FIRST_PORT, _LAST_PORT = 20_000, 31_999
 _TRIES = 200
+
+# On Linux a server can listen on a port that a socket holds which does not listen; elsewhere only one can have it.
+_SERVERS_LISTEN_BESIDE = sys.platform == "linux"
 
 _PATIENCE_S = 1.0
 _POLL_S = 0.05
@@ -42,14 +46,54 @@ def accepts_connections(port: int, host: str = LOOPBACK, timeout_s: float = 0.5)
 
 def choose_free(taken: Iterable[int] = ()) -> int:
     """Return a free port that is none of `taken`; raise PortTakenError if none is found."""
-    refused = set(taken)
-    for _ in range(_TRIES):
-        port = random.randint(_FIRST_PORT, _LAST_PORT)  # noqa: S311 - no secret, only spread
-        if port not in refused and is_free(port):
-            return port
-    raise PortTakenError(
-        f"no free port between {_FIRST_PORT} and {_LAST_PORT}", hint="ask for fixed ports", retriable=True
-    )
+    reservations = Reservations()
+    try:
+        return reservations.choose(taken)
+    finally:
+        reservations.let_go()
+
+
+class Reservations:
+    """Free ports that were chosen and on which no server listens yet: nobody else chooses them here meanwhile.
+
+    A server takes seconds to start, and another stack may choose its ports just then.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[socket.socket] = []
+
+    def choose(self, taken: Iterable[int] = ()) -> int:
+        """Hold a free port that is none of `taken`, and return it; raise PortTakenError if none is found."""
+        refused = set(taken)
+        for _ in range(_TRIES):
+            port = random.randint(_FIRST_PORT, _LAST_PORT)  # noqa: S311 - no secret, only spread
+            if port not in refused and (held := _bound(port)) is not None:
+                self._held.append(held)
+                return port
+        raise PortTakenError(
+            f"no free port between {_FIRST_PORT} and {_LAST_PORT}", hint="ask for fixed ports", retriable=True
+        )
+
+    def let_go(self) -> None:
+        """Hold none any more; calling it twice does nothing."""
+        while self._held:
+            self._held.pop().close()
+
+
+def _bound(port: int) -> socket.socket | None:
+    """Return a socket bound to a port, None where anybody else has it, listening or not."""
+    held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        held.bind((LOOPBACK, port))
+    except OSError:
+        held.close()
+        return None
+    if _SERVERS_LISTEN_BESIDE:
+        # Only now: servers bind with it and are let in beside us, but who bound with it would get in beside others too.
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    else:
+        held.close()
+    return held
 
 
 def require_free(server: str, ports: Iterable[int], host: str = LOOPBACK) -> None:

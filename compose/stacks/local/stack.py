@@ -48,6 +48,7 @@ class LocalStack:
     def __init__(self, data_folder: Path, settings: LocalSettings | None = None) -> None:
         self.data_folder = data_folder.absolute()
         self.settings = settings or LocalSettings()
+        self._reservations = ports.Reservations()
 
     def up(self, progress: Progress) -> StackAddresses:
         """Bring every server up and return their addresses; at once if all are healthy.
@@ -138,6 +139,7 @@ class LocalStack:
                     yield known
                 finally:
                     state.save(self._state_path, known)
+                    self._reservations.let_go()
         except Timeout as error:
             message = f"another process is busy with the stack in {self.data_folder}"
             raise StackError(message, hint="wait for it to end, then retry", retriable=True) from error
@@ -163,7 +165,7 @@ class LocalStack:
     def _chosen_port(self, member: Member, purpose: str, known: state.StackState) -> int:
         if member.shares_port(purpose):
             return known.server(first_of(self.settings, member.kind).name).ports[purpose]
-        return ports.choose_free(known.ports_in_use())
+        return self._reservations.choose(known.ports_in_use())
 
     def _controllers(self, known: state.StackState) -> dict[int, str]:
         """Return the controller addresses of all Kafka nodes, choosing those that are not chosen yet."""

@@ -181,6 +181,50 @@ def test_a_partition_that_goes_is_let_go_of_and_its_lock_too(start, store: Sqlit
     assert (after.holder, after.token) == ("", standing.token)
 
 
+def test_a_delivery_under_way_is_not_taken_again_when_its_partition_goes_and_comes_back(start) -> None:
+    """Found by the simulation: a second thread made the same call while the first one's was under way."""
+    steps, log = Steps(), Log()
+    steps.gate.clear()
+    courier = start(steps, log)
+    courier.submit(3, OWNER, _to("bot"))
+    _until(courier, lambda: any(job.running for job in courier._jobs.values()))
+    courier.drop(3)
+    later = OWNER._replace(epoch=OWNER.epoch + 1)
+    courier.submit(3, later, _to("bot"))
+    assert [(job.owner, job.dropped) for job in courier._jobs.values()] == [(later, False)]
+    steps.gate.set()
+    log.wait(1)
+    _until(courier, lambda: not courier._jobs)
+    assert len(steps.taken) == 1
+
+
+def test_what_is_under_way_when_its_partition_goes_ends_with_its_step(start) -> None:
+    steps, log = Steps(Step(again_at=2**50)), Log()
+    steps.gate.clear()
+    courier = start(steps, log)
+    courier.submit(3, OWNER, _to("bot"))
+    _until(courier, lambda: any(job.running for job in courier._jobs.values()))
+    courier.drop(3)
+    steps.gate.set()
+    _until(courier, lambda: not courier._jobs)
+
+
+def test_a_lock_that_another_has_is_one_conflict_however_many_wait(start, store: SqliteStore, monkeypatch) -> None:
+    monkeypatch.setattr("consumers.claims.courier.LATER_MS", 10)
+    others = TableLocks(store.shared().locks, "b")
+    held = others.acquire("deliver/3", ttl_s=60)
+    steps, log = Steps(), Log()
+    courier = start(steps, log)
+    for number in range(3):
+        courier.submit(3, OWNER, _to("bot", number))
+    _until(courier, lambda: courier._numbers >= 12)
+    assert courier._counters.conflicts_by_kind["lock"] == 1
+    assert not steps.taken
+    others.release(held)
+    log.wait(3)
+    assert courier._counters.conflicts_by_kind["lock"] == 1
+
+
 # Two claimers at once: the lock lets one of them work, and the other one takes over when it ends.
 def test_two_workers_with_one_delivery_make_one_effect(store: SqliteStore, monkeypatch) -> None:
     monkeypatch.setattr("consumers.claims.courier.LATER_MS", 20)

@@ -1,14 +1,17 @@
 """Every request is told once: answered, failed or timed out; the connection is returned, and nothing is sent twice."""
 
+from threading import Lock
 from types import SimpleNamespace
 
 import pytest
 from cassandra import OperationTimedOut, WriteTimeout
-from cassandra.connection import ConnectionShutdown
+from cassandra.connection import ConnectionBusy, ConnectionShutdown
 from cassandra.pool import NoConnectionsAvailable
 from cassandra.protocol import PreparedQueryNotFound, ResultMessage, WriteTimeoutErrorMessage
 
+from consumers.errors import StoreUnavailableError
 from consumers.stores.cassandra_batches import Batch
+from consumers.stores.cassandra_errors import translated
 from consumers.stores.cassandra_sender import Request, Sender
 from consumers.stores.cassandra_wire import PackedBatch
 
@@ -21,6 +24,8 @@ class Connection:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.sent: list[SimpleNamespace] = []
+        self.lock = Lock()
+        self.request_ids: list[int] = []
         self._error = error
 
     def send_msg(self, message, request_id, *, cb, encoder, decoder, result_metadata) -> None:
@@ -147,6 +152,16 @@ def test_where_nothing_can_be_sent_it_is_told() -> None:
     world.send()
     assert [type(error) for error in world.told] == [ConnectionShutdown]
     assert world.pool.lent == 0
+
+
+def test_a_connection_whose_node_takes_no_more_bytes_is_told_and_keeps_its_numbers() -> None:
+    # Seen with a node cut off the network: the worker ended with it.
+    world = World(Connection(ConnectionBusy("overloaded")))
+    world.send()
+    [told] = world.told
+    assert isinstance(told, ConnectionBusy)
+    assert isinstance(translated(told, "the rows"), StoreUnavailableError)
+    assert (world.connection.request_ids, world.pool.lent) == ([1], 0)
 
 
 def test_closing_ends_what_is_out() -> None:
