@@ -193,10 +193,10 @@ class Assignment:
         LOG.info("partition taken", extra=extra)
 
     def _assign_at(self, partition: int, offset: int) -> None:
-        where = TopicPartition(self._topic.topic, partition, offset)
-        self._consumer.incremental_assign([where])
-        if self.paused:
-            self._consumer.pause([TopicPartition(self._topic.topic, partition)])
+        self._consumer.incremental_assign([TopicPartition(self._topic.topic, partition, offset)])
+        # librdkafka keeps a pause for a partition that goes and comes back: nobody else would take it off again.
+        again = self._consumer.pause if self.paused else self._consumer.resume
+        again([TopicPartition(self._topic.topic, partition)])
 
     def _spilled_to(self, partition: int, owner: Owner) -> int:
         """Return the newest bucket of spilled deliveries that is worked off; where none ever was, a bucket before now.

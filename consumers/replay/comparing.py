@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
+from consumers.errors import VersionConflictError
 from consumers.replay.compare import (
     DIFFERENCES,
     Compared,
@@ -86,15 +88,22 @@ class Comparison:
         for ours in by_key.values():
             steps = tuple(step for step, _ in ours.transitions)
             body, content_type = ours.content
-            writes = Writes(self._live, self._owner(self._partition(ours.row.conversation_id)))
-            writes.submit([MessageWrite(ours.row, steps, body, content_type, ours.expires_at)], [], _nothing)
-            writes.settle()
+            self._put(ours.row.conversation_id, [MessageWrite(ours.row, steps, body, content_type, ours.expires_at)])
         again = self._live.messages(list(by_key))
         return frozenset(
             key
             for key, ours in by_key.items()
             if compare_message(ours, again.get(key), self._reach(ours)).verdict not in DIFFERENCES
         )
+
+    def _put(
+        self, name: str, messages: Sequence[MessageWrite], conversations: Sequence[ConversationWrite] = ()
+    ) -> None:
+        """Write rows of one conversation; whether they are as they should be then is for whoever reads them again."""
+        writes = Writes(self._live.mend, self._owner(self._partition(name)))
+        with suppress(VersionConflictError):
+            writes.submit(messages, conversations, _nothing)
+            writes.settle()
 
     def _owner(self, partition: int) -> Owner:
         """Return as whose a row is mended: at equal stamps the larger owner stays, and nobody's is larger than this."""
@@ -125,9 +134,7 @@ class Comparison:
         return partition_of(conversation_id.encode(), self._partitions)
 
     def _mend_conversation(self, ours: ConversationRow) -> bool:
-        writes = Writes(self._live, self._owner(self._partition(ours.conversation_id)))
-        writes.submit([], [ConversationWrite(ours)], _nothing)
-        writes.settle()
+        self._put(ours.conversation_id, [], [ConversationWrite(ours)])
         again = self._live.read((), [ours.conversation_id]).conversations.get(ours.conversation_id)
         return self._compare_conversation(ours, again).verdict not in DIFFERENCES
 

@@ -69,7 +69,7 @@ class Rebuild:
         self._began_ms = began_ms
         self._intake = intake
         self._conversations = conversations
-        self._writes = Writes(target, REPLAYER)
+        self._writes = Writes(target.write, REPLAYER)
         self._starts = {span.partition: span.start for span in era.spans}
         self._seeds_from = {
             span.partition for span in era.spans if not (rests_on_target or (era.is_first and span.is_whole))

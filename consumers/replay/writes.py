@@ -12,13 +12,16 @@ from typing import Final
 from consumers.errors import WorkerError
 from consumers.outage import Outage
 from consumers.rows import ConversationWrite, MessageWrite, Owner
-from consumers.stores.contract import Store
+from consumers.stores.contract import Done
 
 LOG = logging.getLogger(__name__)
 
 IN_FLIGHT_MAX: Final = 8
 GIVE_UP_S: Final = 120.0
 """A store that does not answer for so long ends the replay; it can be resumed."""
+
+
+Write = Callable[[Owner, Sequence[MessageWrite], Sequence[ConversationWrite], Done], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -32,8 +35,9 @@ class _Write:
 class Writes:
     """For one thread; the store's callbacks only put into a queue."""
 
-    def __init__(self, store: Store, owner: Owner) -> None:
-        self._store = store
+    def __init__(self, write: Write, owner: Owner) -> None:
+        """Take what begins a write: a store's `write` or `mend`."""
+        self._write = write
         self._owner = owner
         self._answers: SimpleQueue[tuple[_Write, Exception | None]] = SimpleQueue()
         self._in_flight = 0
@@ -66,7 +70,7 @@ class Writes:
     def _begin(self, write: _Write) -> None:
         self._in_flight += 1
         answers = self._answers
-        self._store.write(self._owner, write.messages, write.conversations, lambda error: answers.put((write, error)))
+        self._write(self._owner, write.messages, write.conversations, lambda error: answers.put((write, error)))
 
     def _take(self, most: int) -> None:
         """Take what is answered; wait until no more than `most` are in flight."""

@@ -177,6 +177,15 @@ class CassandraStore:
         grouped = batches(packed, self._limits, self._ring.replicas_of())
         self._in_flight.submit([Request(batch, self._ring.coordinator(batch.replicas)) for batch in grouped], done)
 
+    def mend(
+        self, owner: Owner, messages: Sequence[MessageWrite], conversations: Sequence[ConversationWrite], done: Done
+    ) -> None:
+        """Send whole rows, each on condition that what it replaces still stands there in strict mode."""
+        if self._strict is None:
+            self.write(owner, messages, conversations, done)
+        elif self._usable(done):
+            self._strict.write(owner, messages, conversations, done, mends=True)
+
     def contents(self, messages: Sequence[MessageKey]) -> Mapping[MessageKey, Content]:
         """Read bodies for redelivery."""
         found = self._read_many("contents", _by_partition(messages))

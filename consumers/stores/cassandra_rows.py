@@ -290,7 +290,7 @@ def stored_message(found: Sequence[Any]) -> StoredMessage | None:
         Owner(*owner),
         [
             (Transition(version, one[0], one[1], milliseconds(one[2]), one[3]), Owner(one[4], one[5]))
-            for version, one in sorted(transitions.items())
+            for version, one in sorted((transitions or {}).items())
         ],
     )
 

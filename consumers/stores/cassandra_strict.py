@@ -30,7 +30,9 @@ from consumers.stores.cassandra_strict_rows import (
     CassandraPartition,
     Change,
     ConversationChange,
+    ConversationMend,
     MessageChange,
+    MessageMend,
     On,
     standings,
 )
@@ -142,14 +144,20 @@ class StrictWriter:
         messages: Iterable[MessageWrite],
         conversations: Iterable[ConversationWrite],
         done: Done,
+        *,
+        mends: bool = False,
     ) -> None:
-        """Start to write rows; `done` is called once. Raises nothing."""
+        """Start to write rows; `done` is called once. Raises nothing.
+
+        With `mends` each row is written whole, in the place of whatever stands there but a later event's.
+        """
+        of_message, of_conversation = (MessageMend, ConversationMend) if mends else (MessageChange, ConversationChange)
         partitions: dict[CassandraPartition, list[Change]] = {}
         for write in messages:
-            change = MessageChange(write, owner)
+            change = of_message(write, owner)
             partitions.setdefault(change.partition, []).append(change)
         for conversation in conversations:
-            other = ConversationChange(conversation, owner)
+            other = of_conversation(conversation, owner)
             partitions.setdefault(other.partition, []).append(other)
         if not partitions:
             done(None)

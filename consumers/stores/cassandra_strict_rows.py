@@ -8,7 +8,7 @@ one where the change at some version is not the fold's: then someone else has wr
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from cassandra.query import UNSET_VALUE
 
@@ -21,6 +21,7 @@ from schemas.identity import bucket_of
 _MOVING: Final = "version = ?, stamp = ?, applied = ?, owner = ?, attempt = ?"
 _MESSAGE: Final = " WHERE conversation_id = ? AND bucket = ? AND message_id = ?"
 _FREE, _HELD = " IF version = NULL", " IF version = ? AND owner <= ? AND applied <= ?"
+_FOUND: Final = " IF version = ? AND applied <= ?"
 _CONVERSATION: Final = (
     f"UPDATE {{keyspace}}.conversations SET {_MOVING}, participants = ?, buckets = ?, blocks = ?, sequences = ?,"
     " parkings = ? WHERE conversation_id = ?"
@@ -33,6 +34,10 @@ STATEMENTS: Final = {
     f"{_MESSAGE}{_HELD}",
     "start": f"{_CONVERSATION}{_FREE}",
     "go_on": f"{_CONVERSATION}{_HELD}",
+    "mend": f"UPDATE {{keyspace}}.messages SET {_MOVING}, state = ?, receipts = ?, transitions = ?,"
+    " sent_at = ?, deliver_by = ?, expires_at = ?, origin = ?, sender = ?, recipients = ?, content_type = ?,"
+    f" body = ?{_MESSAGE}{_FOUND}",
+    "mend_conversation": f"{_CONVERSATION}{_FOUND}",
     "messages": "SELECT message_id, version, applied, stamp, owner, attempt, transitions"
     " FROM {keyspace}.messages WHERE conversation_id = ? AND bucket = ? AND message_id IN ?",
     "conversation": "SELECT conversation_id, version, applied, stamp, owner, attempt"
@@ -105,16 +110,25 @@ class MessageChange:
     def statement(self) -> tuple[str, Sequence[object]]:
         """Return the statement's name and values; raise ValueError where the row is not there to be moved."""
         row, on = self.write.row, self.on
-        moving = (row.version, row.stamp, row.applied, self.owner, self.attempt, row.state, row.receipts)
-        changes = {
-            one.version: (*_change(one), *self.owner) for one in self.write.transitions if one.version > on.version
-        }
-        key = (*self.partition, uuid_of(row.message_id))
         if on.version:
-            return "move", (*moving, changes, *key, *on, row.applied)
+            return "move", (*self._moving(on.version), *self._key(), *on, row.applied)
+        return "make", (*self._moving(0), *self._made(), *self._key())
+
+    def _moving(self, after: int) -> tuple[object, ...]:
+        """Return the values that every event writes; of the transitions those behind a version."""
+        row = self.write.row
+        changes = {one.version: (*_change(one), *self.owner) for one in self.write.transitions if one.version > after}
+        return (row.version, row.stamp, row.applied, self.owner, self.attempt, row.state, row.receipts, changes)
+
+    def _made(self) -> tuple[object, ...]:
+        """Return the values that are written once."""
+        row, write = self.write.row, self.write
         origin = (uuid_of(row.install), row.seq, row.digest, row.partition)
-        made = (row.sent_at, row.deliver_by, self.write.expires_at, origin, row.sender, row.recipients)
-        return "make", (*moving, changes, *made, self.write.content_type, self.write.body, *key)
+        times = (row.sent_at, row.deliver_by, write.expires_at)
+        return (*times, origin, row.sender, row.recipients, write.content_type, write.body)
+
+    def _key(self) -> tuple[object, ...]:
+        return (*self.partition, uuid_of(self.write.row.message_id))
 
     def judge(self, standing: Standing | None) -> Verdict:
         """Return what is to be done, given what the store holds."""
@@ -150,15 +164,18 @@ class ConversationChange:
 
     def statement(self) -> tuple[str, Sequence[object]]:
         """Return the statement's name and values."""
-        row, on = self.write.row, self.on
-        values = (
+        values = self._values(UNSET_VALUE)
+        return ("go_on", (*values, *self.on, self.write.row.applied)) if self.on.version else ("start", values)
+
+    def _values(self, no_parkings: object) -> tuple[object, ...]:
+        row = self.write.row
+        return (
             *(row.version, row.stamp, row.applied, self.owner, self.attempt, row.participants, row.buckets),
             [(one.blocker, one.blocked, *one.position, one.active) for one in row.blocks],
             [(uuid_of(install), seq) for install, seq in row.sequences],
-            to_text(row.parkings) if row.parkings else UNSET_VALUE,
+            to_text(row.parkings) if row.parkings else no_parkings,
             row.conversation_id,
         )
-        return ("go_on", (*values, *on, row.applied)) if on.version else ("start", values)
 
     def judge(self, standing: Standing | None) -> Verdict:
         """Return what is to be done, given what the store holds.
@@ -181,7 +198,59 @@ class ConversationChange:
         return CONFLICT
 
 
+class MessageMend(MessageChange):
+    """The write of a message's whole row in the place of whatever else stands there."""
+
+    __slots__ = ()
+
+    def __init__(self, write: MessageWrite, owner: Owner) -> None:
+        super().__init__(write, owner)
+        self.attempt = uuid4()  # one that nobody has: what stands there may look as if it were this
+
+    def statement(self) -> tuple[str, Sequence[object]]:
+        """Return the statement's name and values."""
+        if not self.on.version:
+            return super().statement()
+        found = (self.on.version, self.write.row.applied)
+        return "mend", (*self._moving(0), *self._made(), *self._key(), *found)
+
+    def judge(self, standing: Standing | None) -> Verdict:
+        """Return what is to be done, given what the store holds."""
+        return _mended(self, standing)
+
+
+class ConversationMend(ConversationChange):
+    """The write of a conversation's whole row in the place of whatever else stands there."""
+
+    __slots__ = ()
+
+    def __init__(self, write: ConversationWrite, owner: Owner) -> None:
+        super().__init__(write, owner)
+        self.attempt = uuid4()
+
+    def statement(self) -> tuple[str, Sequence[object]]:
+        """Return the statement's name and values."""
+        if not self.on.version:
+            return super().statement()
+        return "mend_conversation", (*self._values(None), self.on.version, self.write.row.applied)
+
+    def judge(self, standing: Standing | None) -> Verdict:
+        """Return what is to be done, given what the store holds."""
+        return _mended(self, standing)
+
+
 Change = MessageChange | ConversationChange
+
+
+def _mended(change: Change, standing: Standing | None) -> Verdict:
+    """Return the verdict to write over what stands there, but not over a later event's row."""
+    if standing is None:
+        return Verdict(on=On(0, change.owner))
+    if standing.attempt == change.attempt:
+        return LANDED
+    if standing.applied > change.write.row.applied:
+        return CONFLICT
+    return Verdict(on=On(standing.version, change.owner))
 
 
 def _again(change: Change, standing: Standing | None) -> Verdict:

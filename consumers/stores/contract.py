@@ -122,6 +122,14 @@ class Store(Protocol):
         `partition` is the one whose lease `owner` claimed; None where nobody's lease is asked about.
         """
 
+    def mend(
+        self, owner: Owner, messages: Sequence[MessageWrite], conversations: Sequence[ConversationWrite], done: Done
+    ) -> None:
+        """Start to put whole rows in the place of what somebody else has made of them, else as `write`.
+
+        A row of a later event or, under stamps, of a later stamp stays.
+        """
+
     def contents(self, messages: Sequence[MessageKey]) -> Mapping[MessageKey, Content]:
         """Read bodies for redelivery. Raises StoreUnavailableError, StoreRefusedError."""
 

@@ -145,6 +145,12 @@ class SqliteStore:
 
         self._submit(put, done)
 
+    def mend(
+        self, owner: Owner, messages: Sequence[MessageWrite], conversations: Sequence[ConversationWrite], done: Done
+    ) -> None:
+        """Queue whole rows for the next commit."""
+        self.write(owner, messages, conversations, done)
+
     def contents(self, messages: Sequence[MessageKey]) -> Mapping[MessageKey, Content]:
         """Read bodies for redelivery."""
         with self._reading() as reader:

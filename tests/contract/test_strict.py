@@ -10,7 +10,7 @@ from cassandra import OperationTimedOut
 from consumers.errors import OwnerFencedError, StoreRefusedError, StoreUnavailableError, VersionConflictError
 from consumers.migrate_settings import MigrationSettings
 from consumers.migrate_tables import CassandraTables
-from consumers.rows import Block, ConversationWrite, Owner
+from consumers.rows import Block, ConversationWrite, MessageWrite, Owner
 from consumers.stores.cassandra import CassandraStore
 from consumers.stores.cassandra_session import SERIAL
 from consumers.stores.settings import CassandraSettings
@@ -34,6 +34,21 @@ class _Told:
             errback(self._error, *errback_args)
 
 
+class _Unheard:
+    """A future whose outcome nobody hears of."""
+
+    def __init__(self, future) -> None:
+        self._future = future
+
+    def add_callbacks(self, callback, errback, callback_args, errback_args) -> None:
+        del callback, callback_args
+
+        def ended(_outcome: object) -> None:
+            errback(OperationTimedOut(), *errback_args)
+
+        self._future.add_callbacks(ended, ended)
+
+
 class _Faulty:
     """A session whose conditional writes go wrong as told, one after the other: `lost`, `unheard` or `repeated`."""
 
@@ -50,8 +65,7 @@ class _Faulty:
         if fault == "lost":
             return _Told(error=OperationTimedOut())
         if fault == "unheard":
-            self._session.execute(statement)
-            return _Told(error=OperationTimedOut())
+            return _Unheard(self._session.execute_async(statement, **options))
         if fault == "repeated":
             self._session.execute(statement)
         return self._session.execute_async(statement, **options)
@@ -232,3 +246,71 @@ def test_a_keyspace_with_owners_but_no_record_is_written_under_stamps(cassandra_
     finally:
         store._session.execute(f"DROP KEYSPACE {settings.keyspace}", timeout=60)
         store.close()
+
+
+def _whole(name: str) -> MessageWrite:
+    """Return a message as a replay finds it: sent, then delivered."""
+    steps = (transition(1, "SENT"), transition(2, "DELIVERED"))
+    return made(name, 1)._replace(row=row(name, 1, version=2, state="DELIVERED"), transitions=steps)
+
+
+def _mend(store: CassandraStore, messages: list[MessageWrite], conversations: list[ConversationWrite]) -> None:
+    written = Written()
+    store.mend(OWNER, messages, conversations, written.done)
+    written.wait()
+
+
+# All but the last leave the attempt's own id, by which the row seems to be the fold's.
+@pytest.mark.parametrize("fault", ["", "unheard", "lost"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "SET state = 'READ', receipts = [], sender = null, body = null {key} IF version = 2",
+        "SET state = 'READ', recipients = ['x'], body = 0x00, content_type = '' {key} IF version = 2",
+        "SET transitions[9] = {step} {key} IF version = 2",
+        "SET version = 7, owner = (99, 'z'), transitions = {{}}, body = 0x {key} IF version = 2",
+        "",
+    ],
+    ids=["unmade", "other content", "more", "ahead", "gone"],
+)
+def test_a_row_is_mended_whatever_stands_there(
+    strict_store: CassandraStore, name: str, change: str, fault: str
+) -> None:
+    write(strict_store, [_whole(name)])
+    key = f"WHERE conversation_id = '{name}' AND bucket = 2083 AND message_id = {UUID(bytes=id_of(1))}"
+    messages = f"{strict_store._settings.keyspace}.messages"
+    before = strict_store.message((name, id_of(1)))
+    step = "{state: 'READ', actor: 'x', at: 1, log_offset: 1, epoch: 1, node: 'z'}"
+    query = f"UPDATE {messages} {change.format(key=key, step=step)}" if change else f"DELETE FROM {messages} {key}"
+    assert strict_store._session.execute(query if change else f"{query} IF EXISTS").was_applied
+    assert strict_store.message((name, id_of(1))) != before
+    with _with(strict_store, "", fault):
+        _mend(strict_store, [_whole(name)], [])
+    assert strict_store.message((name, id_of(1))) == before
+    _mend(strict_store, [_whole(name)], [])
+    write(strict_store, [moved(name, 1, 3, "READ")])
+    assert _story(strict_store, name) == [(1, "SENT"), (2, "DELIVERED"), (3, "READ")]
+
+
+def test_a_later_events_row_is_not_mended_away(strict_store: CassandraStore, name: str) -> None:
+    write(strict_store, [_whole(name)], [ConversationWrite(conversation(name))])
+    write(strict_store, [moved(name, 1, 3, "READ")], [ConversationWrite(conversation(name, 2), 1)])
+    with pytest.raises(VersionConflictError):
+        _mend(strict_store, [_whole(name)], [])
+    with pytest.raises(VersionConflictError):
+        _mend(strict_store, [], [ConversationWrite(conversation(name))])
+    assert _story(strict_store, name)[-1] == (3, "READ")
+
+
+def test_a_conversation_is_mended(strict_store: CassandraStore, name: str) -> None:
+    row_of = conversation(name, 2)
+    write(strict_store, [], [ConversationWrite(row_of)])
+    for change in ("SET participants = ['x'], parkings = '[1]'", "SET version = 9, attempt = null, blocks = null"):
+        applied = strict_store._session.execute(
+            f"UPDATE {strict_store._settings.keyspace}.conversations {change} WHERE conversation_id = %s"
+            " IF version = 2",
+            (name,),
+        )
+        assert applied.was_applied
+        _mend(strict_store, [], [ConversationWrite(row_of)])
+        assert strict_store.read([], [name]).conversations == {name: row_of}

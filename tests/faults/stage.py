@@ -4,6 +4,7 @@ import os
 import resource
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ from compose.demo.stage import config_text
 from compose.layers import Value
 from compose.stacks.local import LocalSettings, LocalStack
 from compose.wiring import Wiring
+from consumers.errors import WorkerError
 from consumers.migrate import apply
 from schemas.topics import PARTITIONS_LOCAL
 
@@ -20,6 +22,7 @@ SESSION_S: Final = 6.0
 """The shortest that Kafka's brokers allow."""
 POLL_S: Final = 20.0
 """Above what a drain takes, below the longest pause."""
+MIGRATED_WITHIN_S: Final = 300.0
 DISK_MIB: Final = 400
 _FULL_BYTES: Final = 4096
 
@@ -79,8 +82,17 @@ def prepare(stack: LocalStack, config: Path, status: Path, protocol: str, say: C
     """Bring the servers up, and make topics and tables."""
     stack.up(say)
     write_config(config, settings_of(stack, status, protocol=protocol, partitions=PARTITIONS_LOCAL))
-    for step in apply(Wiring(config=config).migration_targets()):
-        say(f"{step.subject}: {step.what}")
+    deadline = time.monotonic() + MIGRATED_WITHIN_S
+    while True:
+        try:
+            for step in apply(Wiring(config=config).migration_targets()):
+                say(f"{step.subject}: {step.what}")
+        except WorkerError as error:
+            if not error.retriable or time.monotonic() > deadline:
+                raise
+            say(f"again: {error.message}")
+        else:
+            return
 
 
 class Disk:

@@ -177,6 +177,16 @@ class Deployment:
         """Wait until all that was written is in the log."""
         assert self.producer.flush(30) == 0
 
+    def ends(self, topic: str) -> dict[int, int]:
+        """Return where a topic's partitions end."""
+        consumer = Consumer({**self.kafka, "group.id": "listener", "enable.auto.commit": False})
+        try:
+            partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+            ask = consumer.get_watermark_offsets
+            return {number: ask(TopicPartition(topic, number), timeout=10)[1] for number in partitions}
+        finally:
+            consumer.close()
+
     def records(self, topic: str, *partitions: int) -> list[Any]:
         """Return all records of a topic, or of some of its partitions."""
         consumer = Consumer({**self.kafka, "group.id": "listener", "enable.auto.commit": False})

@@ -1,5 +1,6 @@
 """A deployment on real Kafka and Cassandra: topics that all tests share, and a keyspace of its own."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,7 +8,9 @@ from typing import Any
 from uuid import uuid4
 
 from cassandra.cluster import Session
+from typer.testing import CliRunner
 
+from compose.main import build_app, exit_code
 from compose.stacks.local import LocalStack
 from consumers.migrate import apply, targets_of
 from consumers.migrate_settings import MigrationSettings
@@ -17,6 +20,7 @@ from consumers.stores.settings import CassandraSettings
 from schemas.lifecycle import State
 from schemas.records import Event
 from schemas.topics import PARTITIONS_LOCAL
+from tests.integration.commands import Ran
 from tests.integration.deployment import Deployment
 
 
@@ -60,9 +64,23 @@ class Real(Deployment):
         """Return a session for CQL of the test's own."""
         return self.store._session
 
-    @property
-    def flags(self) -> list[str]:
-        """Return the settings by which `twotick` is one of its commands."""
+    def command(self, *arguments: str) -> list[str]:
+        """Return the arguments with which `twotick` is one of its commands."""
+        return [part for flag in self._flags() for part in ("--set", flag)] + list(arguments)
+
+    def twotick(self, *arguments: str) -> Ran:
+        """Run a command in this process."""
+        result = CliRunner().invoke(build_app(), self.command(*arguments))
+        error = result.exception
+        code, told = result.exit_code, result.stderr
+        if error is not None and not isinstance(error, SystemExit):
+            if not hasattr(error, "message"):
+                raise error
+            code, told = exit_code(error), f"{told}{error.message} {getattr(error, 'hint', '')}"
+        rows = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+        return Ran(code, rows, told, result.stdout)
+
+    def _flags(self) -> list[str]:
         cassandra, kafka = self.more["cassandra"], self.kafka
         values = {
             "kafka.bootstrap.servers": kafka["bootstrap.servers"],
@@ -77,10 +95,19 @@ class Real(Deployment):
 
 
 @contextmanager
-def real(stack: LocalStack, folder: Path, prefix: str, mode: WriteMode = "stamps", **settings: Any) -> Iterator[Real]:
+def real(
+    stack: LocalStack,
+    folder: Path,
+    prefix: str,
+    mode: WriteMode = "stamps",
+    *,
+    from_the_start: bool = False,
+    **settings: Any,
+) -> Iterator[Real]:
     """Lend a deployment whose group begins behind what other tests have written; its keyspace goes with it.
 
-    `prefix` is of the keyspace's and the group's name, `settings` are more of the workers'.
+    `prefix` is of the keyspace's and the group's name, `settings` are more of the workers'. With `from_the_start` it
+    takes in what others have written too, so that a replay of the whole log finds what is in its store.
     """
     addresses = stack.addresses()
     assert addresses is not None
@@ -110,7 +137,8 @@ def real(stack: LocalStack, folder: Path, prefix: str, mode: WriteMode = "stamps
     }
     more = {"keyspace": name, "cassandra": cassandra, "mode": mode}
     made = Real(folder, kafka, told, more, partitions=PARTITIONS_LOCAL)
-    made.begin_at_the_end()
+    if not from_the_start:
+        made.begin_at_the_end()
     made.store = CassandraStore.open(store, mode=mode)
     try:
         yield made

@@ -78,6 +78,7 @@ class Client(Process):
         self.views = Views(self.database)
         self.backlog = Backlog(self.database, self, SETTINGS.retry, CODEC)
         self._opened = self._started = False
+        self._inbox: InboxConsumer | None = None
         health = HealthBoard()
         self._pump = Pump(
             Parts(
@@ -97,13 +98,17 @@ class Client(Process):
                 codec=CODEC,
                 settings=SETTINGS,
                 health=health,
-                make_consumer=lambda _: InboxConsumer(self.world, self),
+                make_consumer=self._make_consumer,
             )
         )
 
     def _make_producer(self, on_error: object) -> SimProducer:
         self._producer = SimProducer(self.world, self, on_error)  # type: ignore[arg-type]
         return self._producer
+
+    def _make_consumer(self, _settings: object) -> InboxConsumer:
+        self._inbox = InboxConsumer(self.world, self)
+        return self._inbox
 
     def _hello(self, now_ms: int) -> tuple[str, bytes]:
         conversation = f"hello:{self.name}"
@@ -127,9 +132,16 @@ class Client(Process):
         self._patiently(self._pump_turn if first else self._listen_turn)
 
     def both(self) -> None:
-        """Pump and listen."""
-        self._patiently(self._pump_turn)
-        self._patiently(self._listen_turn)
+        """Pump and listen, as far as there is something to do."""
+        if not self._started or self._owes():
+            self._patiently(self._pump_turn)
+        if self._inbox is None or self._inbox.has_news():
+            self._patiently(self._listen_turn)
+
+    def _owes(self) -> bool:
+        if self._producer is not None and len(self._producer):
+            return True
+        return self.disk.connection.execute("SELECT 1 FROM queue LIMIT 1").fetchone() is not None
 
     def _patiently(self, step: object) -> None:
         if self.alive:

@@ -135,7 +135,7 @@ def of_seed(seed: int) -> tuple[Plan, Faults]:
         workers=rng.choice((1, 2, 2, 3)),
         partitions=rng.choice((1, 2, 2, 3)),
         store=rng.choice(("stamps", "stamps", "strict", "sqlite")),
-        replays=rng.random() < 0.25,
+        replays=rng.random() < 0.125,
     )
     return plan, _PROFILES[seed % len(_PROFILES)]
 

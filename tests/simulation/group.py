@@ -140,8 +140,8 @@ class GroupConsumer:
         for each in partitions:
             if each.partition not in self._positions:
                 raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "not assigned"))
+            # As librdkafka has it: who comes back paused stays paused.
             del self._positions[each.partition]
-            self._paused.discard(each.partition)
 
     def pause(self, partitions: list[TopicPartition]) -> None:
         self._paused.update(each.partition for each in partitions)

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from tests.simulation.chance import Strikes
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -9,6 +11,13 @@ if TYPE_CHECKING:
 
 
 WORST_PAUSE_MS = 15_000
+
+
+def in_calls(world: "Scene") -> Strikes:
+    """Return what strikes in the calls of processes."""
+    faults = world.faults
+    odds = {"crash_in_a_call": faults.crash_in_a_call, "pause_in_a_call": faults.pause_in_a_call}
+    return Strikes(world.chance, odds)
 
 
 class Killed(BaseException):
@@ -45,12 +54,12 @@ class Process:
         world = self.world
         if not world.chaos:
             return
-        faults = world.faults
-        if world.chance.happens("crash in a call", faults.crash_in_a_call):
-            world.note(self.name, "killed in", what)
-            raise Killed
-        if world.depth < 2 and world.chance.happens("pause in a call", faults.pause_in_a_call):
-            world.stand_still(self, what)
+        for name in world.in_calls.count():
+            if name == "crash_in_a_call":
+                world.note(self.name, "killed in", what)
+                raise Killed
+            if world.depth < 2:
+                world.stand_still(self, what)
 
     def worst_moment(self, what: str, ms: int = WORST_PAUSE_MS) -> None:
         """Be at a point where standing still does the most harm."""

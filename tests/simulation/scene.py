@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from tests.simulation.chance import Chance
+    from tests.simulation.chance import Chance, Strikes
     from tests.simulation.faults import Faults
     from tests.simulation.process import Process
 
@@ -20,6 +20,8 @@ class Scene(Protocol):
     depth: int
     """How many processes stand still within each other's calls."""
     current: "Process"
+    in_calls: "Strikes"
+    """What strikes in the calls of processes."""
 
     def note(self, *what: object) -> None:
         """Put something into the journal."""

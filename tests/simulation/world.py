@@ -14,17 +14,18 @@ from consumers.parking import is_parked
 from consumers.rows import MessageRow, Owner
 from schemas.records import NO_ID, Acknowledgement
 from schemas.topics import EVENTS, INBOX
-from tests.simulation.broker import LEADER_SKEW_MS, Handed, Partition, Record, SimProducer, partition_for
-from tests.simulation.chance import Chance
+from tests.simulation.broker import Handed, Partition, Record, SimProducer, partition_for
+from tests.simulation.chance import Chance, Strikes
 from tests.simulation.client import CODEC, Client
 from tests.simulation.defences import Defences, shown
 from tests.simulation.faults import Faults, Plan
 from tests.simulation.group import Group, GroupConsumer
 from tests.simulation.operating import Operator
-from tests.simulation.process import Process
+from tests.simulation.process import Process, in_calls
 from tests.simulation.shelf import Shelf
 from tests.simulation.sqlite_shelf import SqliteShelf
 from tests.simulation.strict_shelf import StrictShelf
+from tests.simulation.strikes import DEEDS
 from tests.simulation.worker import SETTINGS, WorkerProcess
 
 if TYPE_CHECKING:
@@ -65,7 +66,11 @@ class World:
         self.shelf = self._make_shelf()
         self.late_writes: list[LateWrite] | None = [] if plan.store == "sqlite" else None
         self._shown = shown(defences)
-        self._store_down_until = self._kafka_down_until = 0.0
+        # Where commits are not flushed (a defence switched off), files are now and then all the same.
+        odds = {name: getattr(faults, name, 0.0 if defences.flush else 0.05) for name in DEEDS}
+        self._strikes = Strikes(self.chance, odds)
+        self.in_calls = in_calls(self)
+        self.store_down_until = self.kafka_down_until = 0.0
         self.answers: list[Answer] = []
         self.clients = [Client(self, name) for name in self.users]
         self.workers = [WorkerProcess(self, f"w{number}") for number in range(plan.workers)]
@@ -112,10 +117,10 @@ class World:
         return f"message {self._bodies}".encode()
 
     def store_is_down(self) -> bool:
-        return self.now < self._store_down_until
+        return self.now < self.store_down_until
 
     def kafka_is_down(self) -> bool:
-        return self.now < self._kafka_down_until
+        return self.now < self.kafka_down_until
 
     def node_ms(self) -> float:
         """Return the time by the store's nodes; nothing here ends by it."""
@@ -249,7 +254,7 @@ class World:
         until = self.now + ms
         is_expelled = ms > SETTINGS.session_timeout_s * 1000
         if is_expelled and isinstance(process, WorkerProcess) and process.consumer is not None:
-            process.consumer.expel(self._deafness())
+            process.consumer.expel(self.deafness())
         try:
             for _ in range(self.chance.whole("meanwhile", 5, 60)):
                 self.step()
@@ -259,59 +264,15 @@ class World:
             process.frozen = False
             self.current = before
 
-    def _deafness(self) -> float:
+    def deafness(self) -> float:
         deaf = self.chance.happens("deaf", self.faults.expelled_without_knowing)
         return self.chance.pick("deafness", (300, 2_000, 9_000)) if deaf else 0.0
 
-    def _strike(self) -> None:  # noqa: C901, PLR0912 - one line a fault
-        happens, faults, chance = self.chance.happens, self.faults, self.chance
-        if happens("crash", faults.crash):
-            self._crash(chance.pick("crash whom", self.processes))
-        if happens("stop", faults.stop):
-            worker = chance.pick("stop whom", self.workers)
-            if worker.alive and not worker.busy and not worker.frozen:
-                self.note(worker.name, "stops")
-                worker.stop()
-        if happens("rebalance", faults.rebalance):
-            self.group.move()
-        if happens("expel", faults.expel):
-            worker = chance.pick("expel whom", self.workers)
-            if worker.consumer is not None:
-                self.note(worker.name, "expelled")
-                worker.consumer.expel(self._deafness())
-        if happens("fatal", faults.producer_fatal) and self.producers:
-            chance.pick("fatal which", self.producers).fatal = True
-        if happens("leader", faults.leader_change):
-            partition = chance.pick("leader of", self.events)
-            partition.leader_ms = chance.whole("leader ms", -LEADER_SKEW_MS, LEADER_SKEW_MS)
-        if happens("worker clock", faults.worker_clock_jump):
-            off_ms = round(faults.worker_clock_off_s_max * 1000)
-            chance.pick("clock of", self.workers).wall_off_ms = chance.whole("worker ms", -off_ms, off_ms)
-        if happens("client clock", faults.client_clock_jump):
-            chance.pick("clock of client", self.clients).wall_off_ms = chance.whole(
-                "client ms", -86_400_000, 86_400_000
-            )
-        if happens("retention", faults.inbox_retention):
-            inbox = chance.pick("retention of", self.inbox)
-            inbox.low = inbox.end
-        if happens("store outage", faults.store_outage):
-            self._store_down_until = self.now + chance.pick("store down", (2_000, 20_000))
-        if happens("kafka outage", faults.kafka_outage):
-            self._kafka_down_until = self.now + chance.pick("kafka down", (2_000, 20_000))
-        if happens("restored", faults.backup_restored):
-            client = chance.pick("restored whom", self.clients)
-            if not client.busy and not client.frozen:
-                self._crash(client)
-                client.restore()
-                self.note(client.name, "restored from a backup")
-        if happens("operator", faults.parks):
-            self.operator.act()
-        if not self.defences.flush and happens("sync", 0.05):
-            client = chance.pick("sync whom", self.clients)
-            if not client.busy:
-                client.disk.synced = client.disk.connection.serialize()
+    def _strike(self) -> None:
+        for name in self._strikes.count():
+            DEEDS[name](self)
 
-    def _crash(self, process: Process) -> None:
+    def crash(self, process: Process) -> None:
         if process.alive and not process.busy:
             self.note(process.name, "crashes")
             process.frozen = False
@@ -324,18 +285,18 @@ class World:
         self.chaos = False
         until = self.now + SETTLED_WITHIN_S * 1000
         self.now += 1
-        self._store_down_until = self._kafka_down_until = 0.0
+        self.store_down_until = self.kafka_down_until = 0.0
         for process in self.processes:
             process.wall_off_ms = 0.0
         still = number = 0
         while self.now < until:
             still = 0 if self._round() else still + 1
             # Where all wait for a time to come, let it come sooner.
-            self.now += 60 if not still else 1_000 if still < 8 else 10_000
+            self.now += 250 if not still else min(10_000, 500 << still)
             number += 1
             if number % 8 == 0:
                 self.operator.settle()
-            if number % 4 == 0 and self.is_quiet():
+            if number % 2 == 0 and self.is_quiet():
                 return
 
     def replay(self) -> None:

@@ -19,7 +19,7 @@ from tests.simulation.shrink import command, shrink
 if TYPE_CHECKING:
     from consumers.rows import MessageRow
 
-SEEDS = 200
+SEEDS = 150
 SEEDS_MAX = 400
 
 BREAKS = {

@@ -6,8 +6,9 @@ is said by the world, and learned late.
 
 # ruff: noqa: D102 - what stands in for a library is named after it
 
+from collections.abc import Callable
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from compose.checking.history import Findings
 from consumers.claims.contract import ClaimKey
@@ -18,12 +19,12 @@ from schemas.identity import uuid7
 from schemas.lifecycle import Kind, State
 from schemas.records import NO_ID, Delivery, Event
 from tests.simulation.cassandra import Cassandra
-from tests.simulation.chance import Chance
+from tests.simulation.chance import Chance, Strikes
 from tests.simulation.gateway.defences import GatewayDefences
 from tests.simulation.gateway.faults import GatewayFaults, GatewayPlan
 from tests.simulation.gateway.rules import Watch
 from tests.simulation.gateway.worker import SETTINGS, CourierProcess
-from tests.simulation.process import Process
+from tests.simulation.process import Process, in_calls
 from tests.simulation.sqlite_shelf import open_file
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class GatewayWorld:
         self.faults = faults
         self.defences = defences
         self.chance = Chance(seed)
+        self._strikes = Strikes(self.chance, {name: getattr(faults, name) for name in _DEEDS})
+        self.in_calls = in_calls(self)
         self.now = float(START_MS)
         self.chaos = True
         self.depth = 0
@@ -203,38 +206,46 @@ class GatewayWorld:
         return {key: tuple(row[column][0] for column in columns) for key, row in rows.items()}  # type: ignore[misc]
 
     def _strike(self) -> None:
-        happens, faults, chance = self.chance.happens, self.faults, self.chance
-        if happens("crash", faults.crash):
-            self._crash(chance.pick("crash whom", self.workers))
-        if happens("reboot", faults.reboot) and self.plan.store == "sqlite" and not self.depth:
+        for name in self._strikes.count():
+            _DEEDS[name](self)
+
+    def _strike_crash(self) -> None:
+        self._crash(self.chance.pick("crash whom", self.workers))
+
+    def _reboot(self) -> None:
+        if self.plan.store == "sqlite" and not self.depth:
             self.note("the machine starts anew")
             for worker in self.workers:
                 self._crash(worker)
             self._machine_since = self.now
-        if happens("move", faults.move):
-            partition = chance.whole("move what", 0, self.plan.partitions - 1)
-            process = chance.pick("move to", self.workers)
-            self.owners[partition] = (process, self.owners[partition][1] + 1)
-            self.note(process.name, "owns", partition)
-        if happens("break lock", faults.break_lock):
-            self._break_lock(f"deliver/{chance.whole('break what', 0, self.plan.partitions - 1)}")
-        if happens("wall clock", faults.wall_clock_jump):
-            chance.pick("clock of", self.workers).wall_off_ms = chance.whole("off ms", -30_000, 30_000)
-        if happens("other receipt", faults.other_receipt):
-            _, delivery = chance.pick("receipt of", self._deliveries)
-            event_id = uuid7(int(self.now), chance.stream("ids").getrandbits(74))
-            ids = (delivery.conversation_id, delivery.message_id)
-            self._append(Event(Kind.DELIVERED, event_id, *ids, RECIPIENT, NO_ID))
-        if happens("store outage", faults.store_outage):
-            self._store_down_until = self.now + chance.pick("store down", (1_000, 8_000))
+
+    def _move(self) -> None:
+        partition = self.chance.whole("move what", 0, self.plan.partitions - 1)
+        process = self.chance.pick("move to", self.workers)
+        self.owners[partition] = (process, self.owners[partition][1] + 1)
+        self.note(process.name, "owns", partition)
+
+    def _strike_clock(self) -> None:
+        self.chance.pick("clock of", self.workers).wall_off_ms = self.chance.whole("off ms", -30_000, 30_000)
+
+    def _receive(self) -> None:
+        """Have the recipient say that it has a message, however it got it."""
+        _, delivery = self.chance.pick("receipt of", self._deliveries)
+        event_id = uuid7(int(self.now), self.chance.stream("ids").getrandbits(74))
+        ids = (delivery.conversation_id, delivery.message_id)
+        self._append(Event(Kind.DELIVERED, event_id, *ids, RECIPIENT, NO_ID))
+
+    def _strike_store(self) -> None:
+        self._store_down_until = self.now + self.chance.pick("store down", (1_000, 8_000))
 
     def _crash(self, worker: CourierProcess) -> None:
         if worker.alive and not worker.busy:
             self.note(worker.name, "crashes")
             worker.die()
 
-    def _break_lock(self, key: str) -> None:
+    def _break_lock(self) -> None:
         """Do what `twotick locks break` does, once nobody is in the middle of anything."""
+        key = f"deliver/{self.chance.whole('break what', 0, self.plan.partitions - 1)}"
         held = [each for (_, other), each in self.watch.held.items() if other == key]
         if self.depth or not held:
             return
@@ -266,3 +277,15 @@ class GatewayWorld:
     def digest(self) -> str:
         """Return what tells this run from another."""
         return blake2b(repr(self.journal).encode(), digest_size=16).hexdigest()
+
+
+_DEEDS: Final[dict[str, Callable[[GatewayWorld], None]]] = {
+    "crash": GatewayWorld._strike_crash,
+    "reboot": GatewayWorld._reboot,
+    "move": GatewayWorld._move,
+    "break_lock": GatewayWorld._break_lock,
+    "wall_clock_jump": GatewayWorld._strike_clock,
+    "other_receipt": GatewayWorld._receive,
+    "store_outage": GatewayWorld._strike_store,
+}
+"""What strikes at a step of the scheduler, by the name of its odds."""

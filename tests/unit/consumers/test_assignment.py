@@ -8,7 +8,7 @@ from confluent_kafka import OFFSET_INVALID, TopicPartition
 
 from consumers.assignment import Assignment
 from consumers.counters import Counters
-from consumers.errors import StoreUnavailableError, WorkerError
+from consumers.errors import OwnerFencedError, StoreUnavailableError, WorkerError
 from consumers.owner import PartitionOwner
 from consumers.rows import Owner
 from consumers.settings import WorkerSettings
@@ -39,6 +39,7 @@ class Notes:
         self.fenced: list[HeldPartition] = []
         self.errors: list[WorkerError] = []
         self.position = OFFSET_INVALID
+        self.paused: set[int] = set()
 
     def store_failed(self, error: WorkerError) -> None:
         """Note it."""
@@ -46,6 +47,20 @@ class Notes:
 
     def incremental_assign(self, _partitions: list[TopicPartition]) -> None:
         """Take it."""
+
+    def incremental_unassign(self, _partitions: list[TopicPartition]) -> None:
+        """Take it away; as with librdkafka it stays paused."""
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        """Read it no more."""
+        self.paused |= {each.partition for each in partitions}
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        """Read it again."""
+        self.paused -= {each.partition for each in partitions}
+
+    def give_up(self, _held: "HeldPartition") -> None:
+        """Forget what is in flight."""
 
     def committed(self, asked: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         """Return the committed position."""
@@ -61,6 +76,13 @@ class Notes:
 class WillingStore:
     """Gives every lease."""
 
+    epoch = 1
+    refuses = False
+
+    def leases(self) -> list[Lease]:
+        """Tell who has which."""
+        return [Lease(partition, self.epoch, "n-0", 0) for partition in range(3)]
+
     def claim_lease(self, partition: int, node: str) -> Lease:
         """Give it."""
         return Lease(partition, 1, node, 0)
@@ -72,6 +94,8 @@ class WillingStore:
     def drop_spilled(self, owner: Owner, _partition: int, bucket: int) -> None:
         """Take the position that it told as the new owner's."""
         assert (owner.epoch, bucket) == (1, 1)
+        if self.refuses:
+            raise OwnerFencedError(*owner)
 
 
 def assignment_of(store: Any, notes: Any) -> Assignment:
@@ -116,6 +140,42 @@ def test_a_slow_server_holds_up_what_is_owned_already_for_one_partition_at_a_tim
     assert owned[0] < 3
     assert owned[-1] == 3
     assert all(after - before <= 1 for before, after in pairwise([0, *owned]))
+
+
+def test_a_partition_that_was_paused_when_it_was_lost_is_read_when_it_comes_back() -> None:
+    # Seen with a store that was down while the group had given the worker up: the partition was never read again.
+    notes = Notes()
+    assignment = assignment_of(WillingStore(), notes)
+    assignment.take()
+    assert notes.paused == set()
+    assignment.paused = True
+    notes.pause([TopicPartition(EVENTS, partition) for partition in range(3)])
+    assignment.on_lost(notes, [TopicPartition(EVENTS, partition) for partition in range(3)])
+    assignment.on_assign(notes, [TopicPartition(EVENTS, partition) for partition in range(3)])
+    assignment.paused = False  # the store is back before the partitions are
+    assignment.take()
+    assert notes.paused == set()
+
+
+def test_a_lost_lease_is_a_conflict_however_it_is_found_out() -> None:
+    """By the store's refusal of a write, by a look at the leases, or while the partition is being taken."""
+    notes = Notes()
+    store = WillingStore()
+    assignment = assignment_of(store, notes)
+    counts = assignment._counters.conflicts_by_kind
+    assignment.take()
+    notes.fenced.append(assignment.held[0])
+    assignment.take()
+    assert (counts["lease"], assignment.held[0].owner) == (1, None)
+    store.epoch = 2
+    assignment.check_leases()
+    assert (counts["lease"], assignment._counters.lease_losses) == (3, 3)
+    store.refuses = True
+    for held in assignment.held.values():
+        held.retry_at = 0.0
+    assignment.take()
+    assert counts["lease"] == 6
+    assert not assignment.owned()
 
 
 def test_partitions_share_what_may_be_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:

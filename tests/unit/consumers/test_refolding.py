@@ -69,6 +69,7 @@ def test_only_what_was_changed_is_folded_and_written_again(bench: Bench) -> None
     bench.turn()
     assert bench.owner.commit_position() == 3
     assert (bench.counters.version_conflicts, bench.counters.applied) == (1, 1)
+    assert bench.counters.conflicts_by_kind["version"] == 1
 
 
 def test_batches_behind_it_are_folded_again_in_order(bench: Bench) -> None:

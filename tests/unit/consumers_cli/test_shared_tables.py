@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from consumers.cli import hot, locks, owners, stats
 from consumers.cli.errors import NotFoundError
+from consumers.conflicts import ConflictKind
 from consumers.hot.keys import KEYS, HotValueError
 from consumers.locks.contract import LockLostError
 from consumers.locks.locking import TableLocks
@@ -146,14 +147,17 @@ def test_stats_sums_what_is_there_and_says_who_did_not_answer(factory: Factory) 
     put_share(factory, 0, 4)
     put_share(factory, 1, 6, node="n-1")
     table = factory.store.shared().statistics
+    every = {kind.value: 1 for kind in ConflictKind}
+    table.put_node(NodeReport("n-2", now_ms, "running", 1, 4, every))
     table.put_node(NodeReport("n-0", now_ms, "running", 1, 3, {"lease": 2, "lock": 0}))
     table.put_node(NodeReport("n-1", now_ms, "running", 1, 4, {"lease": 1}))
     result = factory.run("stats", "--wait-s", "0")
     assert result.exit_code == 4
     assert "partitions 0" in result.stderr
     rows = {row["node"]: row for row in factory.shown}
-    assert list(rows) == ["all", "n-0", "n-1"]
-    assert (rows["all"]["events"], rows["all"]["events_per_s"], rows["all"]["conflicts"]) == (20, 10.0, ["lease 3"])
+    assert list(rows) == ["all", "n-0", "n-1", "n-2"]
+    assert rows["n-2"]["conflicts"] == sorted(f"{kind} 1" for kind in ConflictKind)
+    assert (rows["all"]["events"], rows["all"]["events_per_s"], rows["all"]["conflicts"][1]) == (20, 10.0, "lease 4")
     assert (rows["n-0"]["events"], rows["n-0"]["conflicts"], rows["n-0"]["config_version"]) == (10, ["lease 2"], 3)
     assert rows["all"]["config_version"] == [3, 4]
     assert rows["all"]["snapshot"] == 1

@@ -1,10 +1,13 @@
 """Conflicts are counted by kind; an episode of many is told once, and the next one again."""
 
+import pytest
+
 from consumers.conflicts import ConflictKind, ConflictWatch, kind_of
 from consumers.counters import Counters
 from consumers.metrics import COUNTERS, WorkerCollector, metric_rows
 from consumers.work import Tally
 from schemas.lifecycle import Reason
+from tests.unit.consumers.world import NOTHING, START_MS, entries, event, owner_of, send
 
 
 def test_a_batch_conflicts_are_counted_by_reason_and_kind() -> None:
@@ -19,6 +22,35 @@ def test_a_batch_conflicts_are_counted_by_reason_and_kind() -> None:
     assert counters.conflicts_by_kind == {"version": 0, "lock": 0, "lease": 1, "transition": 2, "identity": 2}
     assert counters.refused["UNDECODABLE"] == 1
     assert kind_of(Reason.NOT_DUE) is None
+
+
+@pytest.mark.parametrize("kind", ConflictKind)
+def test_every_kind_is_in_the_metrics_and_in_what_a_worker_reports(kind: ConflictKind) -> None:
+    counters = Counters()
+    counters.conflict(kind, 3)
+    families = {family.name: family for family in WorkerCollector(counters, dict).collect()}
+    told = {
+        sample.labels["kind"]: sample.value
+        for sample in families["twotick_conflicts_by_kind"].samples
+        if sample.name.endswith("_total")
+    }
+    assert told == {**dict.fromkeys(map(str, ConflictKind), 0), kind: 3} == counters.as_dict()["conflicts_by_kind"]
+
+
+def test_refused_events_are_conflicts_of_their_kinds() -> None:
+    """As an owner folds them: a refused transition, an id with another content, a seq under another id."""
+    first = send(1)
+    log = [
+        first,
+        event("READ", 1, "mallory"),
+        first._replace(body=b"something else"),
+        send(2)._replace(seq=first.seq),
+        event("CANCEL", 1, "bob"),
+    ]
+    owner, counters = owner_of(), Counters()
+    owner.needs(entries(log))
+    counters.add(owner.fold(entries(log), NOTHING, START_MS).tally)
+    assert (counters.conflicts_by_kind["transition"], counters.conflicts_by_kind["identity"]) == (2, 2)
 
 
 def test_the_metrics_tell_kinds() -> None:
