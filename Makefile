@@ -105,7 +105,7 @@ test-compiled: $(COMPILED_STAMP) ## run the tests of what is compiled on build/c
 
 bench: $(STAMP) ## measure on the local stack, against the floor; BUILD=pure or compiled says what
 	@build="$(BUILD)"; [ -n "$$build" ] || if $(CAN_COMPILE); then build=compiled; else build=pure; fi; \
-	if [ "$$build" = compiled ]; then $(MAKE) --no-print-directory compiled && export $(WITH_COMPILED); fi; \
+	if [ "$$build" = compiled ]; then $(MAKE) --no-print-directory compiled || exit 1; export $(WITH_COMPILED); fi; \
 	$(BIN)/python -m bench $(ARGS)
 
 images: $(STAMP) ## build the container images: the worker's, and Kafka's and Cassandra's for places without a registry
