@@ -38,6 +38,16 @@ def check_topic(kafka: Mapping[str, Setting], store: Store, settings: WorkerSett
     return accept(store, identity, partitions[EVENTS], allow_new_topic=settings.allow_new_topic)
 
 
+def identity_of(kafka: Mapping[str, Setting], settings: WorkerSettings) -> str:
+    """Return what tells the events topic from another of its name. Raises KafkaUnavailableError, KafkaRefusedError."""
+    if settings.topic_identity:
+        return settings.topic_identity
+    try:
+        return _topic_id(AdminClient({**admin_config(kafka), "log_level": 0}), EVENTS)
+    except KafkaException as error:
+        raise translated(error, "asking for the topics") from error
+
+
 def accept(store: Store, identity: str, partitions: int, *, allow_new_topic: bool) -> TopicRecord:
     """Return the record of a topic that is found like this. Raises TopicChangedError where it is another."""
     for _ in range(10):

@@ -139,15 +139,16 @@ class ReplayJob:
     ) -> "Sequence[Difference]":
         """Rebuild into a file, a keyspace or for the moment; return what the live store has otherwise."""
         from consumers.replay.run import Source, plan, rebuild, topic_of
+        from consumers.topic_check import identity_of
 
         live = self._factory.open_store()
         try:
             with self._reading("folding") as (log, control), self._target(file, keyspace) as target:
+                settings = self._factory.worker_settings()
                 what = f"{keyspace or file or 'live'} {self._wish}"
                 begun, partitions = plan(log, self._wish, what, self._state)
-                topic = topic_of(live, partitions)
+                topic = topic_of(live, partitions, identity_of(self._factory.kafka(), settings))
                 source = Source(log, begun, self._wish, self._intake(), control)
-                settings = self._factory.worker_settings()
                 outcome = rebuild(source, target=target, live=live, topic=topic, settings=settings)
                 tally = outcome.tally
                 _say(

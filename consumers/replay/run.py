@@ -75,12 +75,16 @@ class Outcome:
     """By partition, the append time of the first record that was read of the newest generation."""
 
 
-def topic_of(live: Store, partitions: int) -> TopicRecord:
-    """Return what the live store has recorded about the topic. Raises TopicChangedError."""
+def topic_of(live: Store, partitions: int, identity: str) -> TopicRecord:
+    """Return what the live store has recorded about the topic. Raises TopicChangedError where it is another one now."""
     found = live.topic_record(EVENTS) or TopicRecord(EVENTS, "", partitions, 1)
     if found.partitions != partitions:
         raise TopicChangedError(
             f"{EVENTS} has {partitions} partitions, {found.partitions} are recorded", "See `twotick migrate`."
+        )
+    if found.topic_id not in ("", identity):
+        raise TopicChangedError(
+            f"{EVENTS} is another topic ({identity}) than was recorded ({found.topic_id})", "See `twotick migrate`."
         )
     return found
 

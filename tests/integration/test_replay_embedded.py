@@ -176,3 +176,15 @@ def test_interrupted_it_goes_on_where_it_was(lived, tmp_path, monkeypatch):
     assert "checked 67 rows: 0 differ" in ran.told
     assert f"of {182 - reports[0][0]:,} records" not in ran.told
     assert run(deployment, "replay", "--state", str(state)).code == 2
+
+
+def test_another_topic_of_that_name_is_not_taken_for_the_one_that_was_folded(lived):
+    deployment, _ = lived
+    known = deployment.settings["topic_identity"]
+    deployment.settings["topic_identity"] = "another"
+    try:
+        ran = run(deployment, "replay", "--execute")
+    finally:
+        deployment.settings["topic_identity"] = known
+    assert ran.code != 0
+    assert "is another topic (another)" in ran.told

@@ -73,7 +73,7 @@ def test_nothing_is_lost_twice_there_or_stuck(deployment):
     finally:
         for phone in phones:
             phone.process.stopped()
-    findings = check(gather(deployment.places, USERS, deployment.servers, {}, []).history)
+    findings = check(gather(deployment.places, USERS, deployment.servers, {}, [], WITHIN_S).history)
     assert findings.faults == ()
     assert findings.settled == findings.acknowledged > sum(fault.length for fault in FAULTS)
 
