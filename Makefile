@@ -16,6 +16,17 @@ JAVA_IMAGE ?=
 # `make compose-up WORKERS=3`.
 WORKERS ?= 2
 COMPOSE := docker compose --file compose/compose.yaml
+# `make bench BUILD=pure`, `make bench BUILD=compiled`; without it compiled where that is possible.
+BUILD ?=
+CAN_COMPILE := command -v cc >/dev/null && $(BIN)/python -c 'import pathlib, sysconfig; \
+	raise SystemExit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())'
+COMPILED := build/compiled
+COMPILED_STAMP := $(COMPILED)/.built
+# Imports take the compiled build; `python -m` would look into the source tree first.
+WITH_COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/$(COMPILED):$(CURDIR)
+# Not the page of the life-cycle: compiled modules have no docstrings.
+COMPILED_TESTS := tests/unit/schemas tests/unit/consumers tests/unit/stores tests/unit/test_fold.py \
+	tests/unit/test_resend.py --ignore tests/unit/schemas/test_diagrams.py
 # How long `make faults` goes on.
 MINUTES ?= 30
 # `make simulate SEEDS=20000 JOBS=2`.
@@ -29,10 +40,10 @@ WORKER_LOCK := compose/images/worker/requirements.lock
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test faults simulate check format docs bench images compose-up compose-down lock hooks clean
+.PHONY: help setup demo test test-compiled faults simulate check format docs compiled bench images compose-up compose-down lock hooks clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP) ## make .venv with everything in it, exactly as locked (done by the other targets by themselves)
 
@@ -80,7 +91,21 @@ format: $(STAMP) ## format the code and mend what the linter can mend
 docs: $(STAMP) ## write the generated pages in docs/ anew
 	$(BIN)/python -m compose.docs
 
-bench: $(STAMP) ## measure on the local stack, against the floor
+compiled: $(COMPILED_STAMP) ## compile the hot path into build/compiled (needs a C compiler and Python's headers)
+
+$(COMPILED_STAMP): $(STAMP) hatch_build.py $(shell find schemas producers consumers compose -name '*.py' -o -name '*.avsc')
+	@rm -rf $(COMPILED) build/wheel
+	@HATCH_BUILD_HOOKS_ENABLE=1 $(BIN)/python -m hatchling build --target wheel --directory build/wheel
+	@$(BIN)/python -m zipfile --extract build/wheel/*.whl $(COMPILED)
+	@touch $@
+
+test-compiled: $(COMPILED_STAMP) ## run the tests of what is compiled on build/compiled
+	@$(WITH_COMPILED) TWOTICK_TEST_REQUIRE=compiled $(BIN)/pytest -o pythonpath="$(COMPILED) ." $(COMPILED_TESTS) $(ARGS)
+	@$(WITH_COMPILED) $(BIN)/python -m tests.simulation --seeds 200 --jobs $(JOBS)
+
+bench: $(STAMP) ## measure on the local stack, against the floor; BUILD=pure or compiled says what
+	@build="$(BUILD)"; [ -n "$$build" ] || if $(CAN_COMPILE); then build=compiled; else build=pure; fi; \
+	if [ "$$build" = compiled ]; then $(MAKE) --no-print-directory compiled || exit 1; export $(WITH_COMPILED); fi; \
 	$(BIN)/python -m bench $(ARGS)
 
 images: $(STAMP) ## build the container images: the worker's, and Kafka's and Cassandra's for places without a registry

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from bench.child import Measured, measure
+from bench.child import Measured, build, measure
 from bench.deployed import consuming, environment, migrate
 from compose.stacks.local import LocalStack, StackAddresses
 
@@ -114,6 +114,7 @@ def show(results: list[Rounds], ticks: dict[str, dict[str, float]]) -> None:
             f"{found['memory_mb']:.0f}",
         )
     Console().print(table)
+    print(f"the hot path is {build()}")
     for name, text in (("send", "send() returns"), ("sent", "send to ✓")):
         print(f"{text}, {LATENCY_RATE}/s: p50 {ticks[name]['p50_ms']} ms, p99 {ticks[name]['p99_ms']} ms")
 
@@ -141,7 +142,7 @@ def main() -> None:
             stack.down(remove_data=True)
     show(results, ticks)
     figures = {rounds.name: rounds.figures() for rounds in results}
-    machine = {"cores": os.cpu_count(), "python": platform.python_version()}
+    machine = {"cores": os.cpu_count(), "python": platform.python_version(), "build": build()}
     RESULTS.write_text(json.dumps({"machine": machine, "medians": figures, "latency": ticks}, indent=2) + "\n")
 
 

@@ -19,6 +19,8 @@ from compose.main import build_app
 from compose.sections import data_folder
 from compose.settings import KAFKA_DEFAULTS, SECTIONS, Known, known_settings, section_type
 from consumers.metrics import metric_rows
+from schemas import generate
+from schemas.codec import VERSIONS
 from schemas.diagrams import life_cycle_page
 
 FOLDER: Final = Path(__file__).parent.parent / "docs"
@@ -173,10 +175,11 @@ def _cell(text: str) -> str:
 
 
 def main() -> None:
-    """Write all pages."""
+    """Write all pages, and the module of the schemas' functions."""
     FOLDER.mkdir(exist_ok=True)
     for name, text in pages().items():
         (FOLDER / name).write_text(text)
+    generate.FILE.write_text(generate.module(VERSIONS))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Container
 
 from consumers.rows import ConversationRow, MessageRow, Position
-from consumers.stores.contract import MessageKey
+from consumers.stores.contract import KeyObject, MessageKey
 
 EVERYTHING: bytes = b""
 """The read bound of a cache that has seen the log from its first record: every id compares at or above it."""
@@ -53,7 +53,7 @@ class MessageCache:
             self._covered_from = appended_at
             self.bound = read_bound(appended_at, self._allowance_ms)
 
-    def add(self, key: MessageKey, row: MessageRow) -> None:
+    def add(self, key: KeyObject, row: MessageRow) -> None:
         """Keep a row that is not here yet."""
         self.rows[key] = row
         self._order.append(key)

@@ -9,7 +9,7 @@ its last commit. The rules are those of `schemas.lifecycle`; this module looks t
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from consumers.rows import At, Block, ConversationRow, MessageRow, Position, Transition
 from schemas.identity import bucket_of, time_of
@@ -28,15 +28,13 @@ from schemas.lifecycle import (
 )
 from schemas.records import Event
 
-_new = tuple.__new__
+_new: Final = tuple.__new__
 """Makes a named tuple in half the time that its own constructor takes; for what is made for every event."""
 _APPLIED = Outcome.APPLIED.value
 _NONE = Reason.NONE.value
 _EXPIRE = Kind.EXPIRE.value
 _CANCEL = Kind.CANCEL.value
-_BLOCKED_STATE = State.BLOCKED.value
-_SENT = (State.SENT,)
-_FIRST_SEND = TABLE[State.PENDING][Kind.SEND]
+_FIRST_SEND = TABLE[State.PENDING.value][Kind.SEND.value]
 
 _ID_AHEAD, _REJECTED, _EXPIRED, _BLOCKED = GUARDS.values()
 
@@ -169,36 +167,40 @@ def _moved(row: MessageRow, receipts: tuple[str, ...], to: str, actor: str, at: 
 def _first_send(event: Event, conversation: ConversationRow, at: At, policy: Policy) -> Folded:
     receipts: tuple[str, ...]
     if breaks_limit(event, policy):
-        rule, receipts = _REJECTED, (State.REJECTED,) * len(event.recipients)
+        rule, receipts = _REJECTED, (_REJECTED.after,) * len(event.recipients)
     elif event.expires_at and at.appended_at > event.expires_at:
-        rule, receipts = _EXPIRED, (State.EXPIRED,) * len(event.recipients)
+        rule, receipts = _EXPIRED, (_EXPIRED.after,) * len(event.recipients)
     else:
         receipts = _receipts_at_start(event, conversation, (at.generation, at.offset))
-        rule = _BLOCKED if lowest(receipts) == _BLOCKED_STATE else _FIRST_SEND
+        rule = _BLOCKED if lowest(receipts) == _BLOCKED.after else _FIRST_SEND
     row = _first_row(event, rule.after, receipts, digest_of(event), at, policy)
-    return Folded(rule.outcome, rule.reason, row, Transition(1, rule.after, event.actor, at.appended_at, at.offset))
+    transition = _new(Transition, (1, rule.after, event.actor, at.appended_at, at.offset))
+    return _new(Folded, (rule.outcome, rule.reason, row, transition))
 
 
 def _first_row(  # noqa: PLR0913, PLR0917 - one value for each way in which first rows differ
     event: Event, state: str, receipts: tuple[str, ...], digest: bytes, at: At, policy: Policy
 ) -> MessageRow:
     timeout_s = event.delivery_timeout_s or policy.delivery_timeout_s
-    return MessageRow(
-        event.conversation_id,
-        event.message_id,
-        state,
-        event.actor,
-        event.recipients,
-        receipts,
-        digest,
-        event.install,
-        event.seq,
-        at.partition,
-        at.appended_at,
-        at.appended_at + timeout_s * 1000,
-        1,
-        (at.generation, at.offset),
-        at.appended_at * 1000,
+    return _new(
+        MessageRow,
+        (
+            event.conversation_id,
+            event.message_id,
+            state,
+            event.actor,
+            event.recipients,
+            receipts,
+            digest,
+            event.install,
+            event.seq,
+            at.partition,
+            at.appended_at,
+            at.appended_at + timeout_s * 1000,
+            1,
+            (at.generation, at.offset),
+            at.appended_at * 1000,
+        ),
     )
 
 
@@ -215,9 +217,9 @@ def breaks_limit(event: Event, policy: Policy) -> bool:
 def _receipts_at_start(event: Event, conversation: ConversationRow, position: Position) -> tuple[str, ...]:
     """Return the recipients' first states: BLOCKED for those who, as of `position`, block the sender."""
     if not conversation.blocks:
-        return _SENT * len(event.recipients)
+        return (_FIRST_SEND.after,) * len(event.recipients)
     blockers = blockers_as_of(conversation.blocks, event.actor, position)
-    return tuple(State.BLOCKED if user in blockers else State.SENT for user in event.recipients)
+    return tuple(_BLOCKED.after if user in blockers else _FIRST_SEND.after for user in event.recipients)
 
 
 def blockers_as_of(blocks: Sequence[Block], blocked: str, position: Position) -> set[str]:

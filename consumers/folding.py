@@ -5,6 +5,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from consumers.answers import DEAD_LETTER_REASONS, answer, answer_about_conversation, tick
 from consumers.cache import Conversation, ConversationCache, MessageCache
@@ -13,7 +14,7 @@ from consumers.parking import at_gate, fold_parking, with_parkings
 from consumers.pending import PendingDeliveries
 from consumers.redelivery import Schedule, deliveries_of
 from consumers.rows import At, ConversationRow, ConversationWrite, MessageRow, MessageWrite, Owner, Parking
-from consumers.stores.contract import Content, MessageKey, Rows
+from consumers.stores.contract import Content, KeyObject, MessageKey, Rows
 from consumers.work import Work
 from schemas.lifecycle import CONVERSATION_KINDS, PARKING_KINDS, Kind, Outcome, Reason, State
 from schemas.partitioner import partition_of
@@ -26,6 +27,8 @@ STARTS = frozenset({SEND, Kind.CANCEL.value})
 OF_PARKING = frozenset(kind.value for kind in PARKING_KINDS)
 OF_CONVERSATION = frozenset(kind.value for kind in CONVERSATION_KINDS) | OF_PARKING
 
+_new: Final = tuple.__new__
+"""Makes a named tuple in half the time that its own constructor takes; for what is made for every event."""
 _EXPIRE = Kind.EXPIRE.value
 _SENT = State.SENT.value
 _REJECTED = State.REJECTED.value
@@ -138,7 +141,8 @@ class Folding:
         """Note that a batch's rows are in the store."""
         _clean(self._dirty_conversations, work.conversations, work.number)
         number, dirty = work.number, self._dirty
-        for key in work.messages:
+        written: dict[KeyObject, MessageWrite] = work.messages
+        for key in written:
             held = dirty.get(key)
             if held is not None and held[0] == number:
                 del dirty[key]
@@ -159,7 +163,7 @@ class Folding:
 
     def _apply_start(self, event: Event, at: At, work: Work) -> None:
         """Fold a SEND or a CANCEL."""
-        key = (event.conversation_id, event.message_id)
+        key: KeyObject = (event.conversation_id, event.message_id)
         before = self.messages.rows.get(key)
         conversation = None
         if before is None or not _is_copy(event, before, at):
@@ -181,7 +185,7 @@ class Folding:
                 self.messages.add(key, row)
                 # What broke a limit is not kept: it may be as large as a record can be.
                 body = b"" if row.state == _REJECTED else event.body
-                made = MessageWrite(row, (folded.transition,), body, event.content_type, event.expires_at)
+                made = _new(MessageWrite, (row, (folded.transition,), body, event.content_type, event.expires_at))
                 self._write(key, made, work)
             if conversation is not None and folded.outcome in _SAME_MESSAGE:
                 folded = self._first_copy(event, folded, conversation, at, work)
@@ -240,7 +244,7 @@ class Folding:
 
     def _apply_receipt(self, event: Event, at: At, work: Work) -> None:
         """Fold a DELIVERED, READ or EXPIRE."""
-        key = (event.conversation_id, event.message_id)
+        key: KeyObject = (event.conversation_id, event.message_id)
         before = self.messages.rows.get(key)
         if before is None and not self._is_here(event.conversation_id):
             self._answer(event, _WRONG_PARTITION, at, work)
@@ -252,12 +256,10 @@ class Folding:
                 self.messages.rows[key] = row
                 held = self._dirty.get(key)
                 if held is None:
-                    moved = MessageWrite(row, (transition,), None, "", 0)
+                    moved = _new(MessageWrite, (row, (transition,), None, "", 0))
                 else:
-                    old = held[1]
-                    moved = MessageWrite(
-                        row, (*old.transitions, transition), old.body, old.content_type, old.expires_at
-                    )
+                    _, transitions, body, content_type, expires_at = held[1]
+                    moved = _new(MessageWrite, (row, (*transitions, transition), body, content_type, expires_at))
                 self._write(key, moved, work)
                 if row.state != before.state:
                     work.acknowledgements.append(tick(event, row, at))
@@ -296,7 +298,7 @@ class Folding:
             self._write_conversation(conversation, folded.row, work)
         work.tally.count(folded.outcome, folded.reason)
 
-    def _write(self, key: MessageKey, write: MessageWrite, work: Work) -> None:
+    def _write(self, key: KeyObject, write: MessageWrite, work: Work) -> None:
         work.messages[key] = write
         self._dirty[key] = (work.number, write)
 
@@ -346,7 +348,7 @@ class Folding:
             return
         if kind == HELLO:
             return
-        key = (event.conversation_id, event.message_id)
+        key: KeyObject = (event.conversation_id, event.message_id)
         before = self.messages.rows.get(key)
         if before is None:
             row = self._warm_start(key, event, at)

@@ -5,7 +5,7 @@ once per text, not once per record, and kept as one object each: rows share them
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from schemas.errors import UndecodableError
 from schemas.identity import (
@@ -25,7 +25,7 @@ _OF_MESSAGE = frozenset(kind.value for kind in MESSAGE_KINDS)
 _OF_CONVERSATION = frozenset(kind.value for kind in CONVERSATION_KINDS)
 _OF_PARKING = frozenset(kind.value for kind in PARKING_KINDS)
 _SEND = Kind.SEND.value
-_new = tuple.__new__
+_new: Final = tuple.__new__
 _EXPIRE = Kind.EXPIRE.value
 
 
@@ -117,7 +117,25 @@ class Intake:
                 raise _RefusedError(Reason.INVALID, "a recipient is named twice")
         if event.delivery_timeout_s < 0:
             raise _RefusedError(Reason.INVALID, "the delivery timeout is negative")
-        return _new(Event, (*event[:2], conversation_id, event.message_id, actor, *event[5:7], recipients, *event[8:]))
+        kind, event_id, _, message_id, _, install, seq, _, body, content_type, expires_at, timeout_s, subject = event
+        return _new(
+            Event,
+            (
+                kind,
+                event_id,
+                conversation_id,
+                message_id,
+                actor,
+                install,
+                seq,
+                recipients,
+                body,
+                content_type,
+                expires_at,
+                timeout_s,
+                subject,
+            ),
+        )
 
     def _user(self, text: str, what: str) -> str:
         known = self._users.get(text)

@@ -22,7 +22,7 @@ from consumers.low_water import LowWaterMark
 from consumers.pending import PendingDeliveries, Spill
 from consumers.redelivery import Schedule, buckets_of
 from consumers.rows import At, MessageRow, Owner
-from consumers.stores.contract import MessageKey, Pending, Rows
+from consumers.stores.contract import KeyObject, MessageKey, Pending, Rows
 from consumers.work import Conflict, Needs, Work
 
 __all__ = ["OwnerSettings", "PartitionOwner", "Takeover"]
@@ -115,7 +115,7 @@ class PartitionOwner:
             if not asks:
                 if kind == HELLO:
                     continue
-                key = (conversation_id, event.message_id)
+                key: KeyObject = (conversation_id, event.message_id)
                 row = rows.get(key)
                 if row is None and event.message_id < bound and (offset >= warm_to or kind in STARTS):
                     messages[key] = None

@@ -6,14 +6,16 @@ the low-water mark to be rebuilt from the log's tail on a takeover, and so is wh
 
 from collections import deque
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from consumers.stores.contract import MessageKey
+from consumers.stores.contract import KeyObject, MessageKey
 
 _SLACK = 1_024
 _LOOKS = 5
 """Messages looked at in one go for each that is taken."""
 _PUT_OFF_MS = 1_000
+_new: Final = tuple.__new__
+"""Makes a named tuple in half the time that its own constructor takes; for what is made for every message."""
 
 
 class Waiting(NamedTuple):
@@ -44,15 +46,15 @@ class PendingDeliveries:
         self._order: deque[tuple[int, MessageKey]] = deque()
         self._spills: list[Spill] = []
 
-    def add(self, key: MessageKey, offset: int, since_ms: int, due_ms: int) -> None:
+    def add(self, key: KeyObject, offset: int, since_ms: int, due_ms: int) -> None:
         """Note a message's first delivery; offsets only rise. One that is noted already stays as it is."""
         if key in self.entries:
             return
-        self.entries[key] = Waiting(offset, since_ms, due_ms, 1)
+        self.entries[key] = _new(Waiting, (offset, since_ms, due_ms, 1))
         heappush(self._due, (due_ms, offset, key))
         self._order.append((offset, key))
 
-    def settle(self, key: MessageKey) -> None:
+    def settle(self, key: KeyObject) -> None:
         """Forget a message that nobody is owed any more."""
         self.entries.pop(key, None)
 
@@ -143,5 +145,5 @@ class NothingPending(PendingDeliveries):
 
     __slots__ = ()
 
-    def add(self, key: MessageKey, offset: int, since_ms: int, due_ms: int) -> None:
+    def add(self, key: KeyObject, offset: int, since_ms: int, due_ms: int) -> None:
         """Forget it."""

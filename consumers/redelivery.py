@@ -7,7 +7,7 @@ takes over computes the same times, so a delivery that was spilled twice is stil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from consumers.rows import MessageRow
 from consumers.stores.contract import Content, MessageKey, Pending
@@ -16,6 +16,9 @@ from schemas.lifecycle import Kind, State
 from schemas.records import NO_ID, Delivery, Event
 
 _ATTEMPT_MAX = 2**31 - 1
+_SENT = State.SENT.value
+_new: Final = tuple.__new__
+"""Makes a named tuple in half the time that its own constructor takes; for what is made for every event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class Redelivery(NamedTuple):
 
 def waits(row: MessageRow | None) -> bool:
     """Say whether some recipient is still owed the message."""
-    return row is not None and State.SENT in row.receipts
+    return row is not None and _SENT in row.receipts
 
 
 def redeliver(
@@ -116,20 +119,23 @@ def redeliver(
 def deliveries_of(row: MessageRow, content: Content, attempt: int) -> list[Delivery]:
     """Return one delivery for each recipient who is still owed the message."""
     return [
-        Delivery(
-            user,
-            row.conversation_id,
-            row.message_id,
-            row.sender,
-            row.recipients,
-            content.body,
-            content.content_type,
-            row.sent_at,
-            row.deliver_by,
-            attempt,
+        _new(
+            Delivery,
+            (
+                user,
+                row.conversation_id,
+                row.message_id,
+                row.sender,
+                row.recipients,
+                content.body,
+                content.content_type,
+                row.sent_at,
+                row.deliver_by,
+                attempt,
+            ),
         )
         for user, own in zip(row.recipients, row.receipts, strict=True)
-        if own == State.SENT
+        if own == _SENT
     ]
 
 

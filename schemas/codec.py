@@ -9,12 +9,14 @@ Readers accept both. Whatever is wrong with bytes is one UndecodableError, and n
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from schemas.compiled import Reader, Writer, compile_writer
 from schemas.errors import ContractError, UndecodableError, UnencodableError
 from schemas.records import Acknowledgement, DeadLetter, Delivery, Event, Record
-from schemas.versions import SchemaVersion, load, newest, resolving_reader
+from schemas.versions import SchemaVersion, load, newest, resolving_reader, writer_of
+
+if TYPE_CHECKING:
+    from schemas.compiled import Reader, Writer
 
 MAGIC: Final = b"\xc3\x01"
 CONFLUENT_MAGIC: Final = b"\0"
@@ -52,22 +54,23 @@ class Codec:
         Raises ContractError where the newest version of a schema has no id, has other fields than its record type,
         or cannot read an older version.
         """
-        self._readers: dict[bytes, Reader] = {}
-        self._writers: dict[type, Writer] = {}
+        self._readers: dict[bytes, tuple[Reader, type[Record]]] = {}
+        self._writers: dict[type, tuple[Writer, bytes]] = {}
         current = newest(versions)
         for version in versions:
-            reader = resolving_reader(version, current[version.name], RECORD_TYPES[version.name])
+            reader = resolving_reader(version, current[version.name]), RECORD_TYPES[version.name]
             self._readers[MAGIC + version.fingerprint] = reader
             if registry_ids is not None and version in registry_ids:
                 self._readers[_confluent_prefix(registry_ids[version])] = reader
         for name, version in current.items():
             _check_fields(version, RECORD_TYPES[name])
-            self._writers[RECORD_TYPES[name]] = compile_writer(version.shape, _prefix(version, registry_ids))
+            self._writers[RECORD_TYPES[name]] = writer_of(version), _prefix(version, registry_ids)
 
     def encode(self, record: Record) -> bytes:
         """Return a record's value; raise UnencodableError where its schema cannot carry it."""
         try:
-            return self._writers[type(record)](record)
+            write, prefix = self._writers[type(record)]
+            return write(prefix, record)
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise _unencodable(record, error) from None
 
@@ -76,14 +79,15 @@ class Codec:
         if not data or len(data) > DATA_BYTES_MAX:
             raise _unframed(data)
         at = _FINGERPRINT_END
-        reader = self._readers.get(data[:at])
-        if reader is None:
+        found = self._readers.get(data[:at])
+        if found is None:
             at = _ID_END
-            reader = self._readers.get(data[:at])
-            if reader is None:
+            found = self._readers.get(data[:at])
+            if found is None:
                 raise _unframed(data)
+        read, record = found
         try:
-            return cast("Record", reader(data, at))
+            return cast("Record", read(data, at, record))
         except (ValueError, IndexError, KeyError) as error:
             raise _undecodable(error) from None
 
@@ -107,7 +111,7 @@ def _confluent_prefix(registry_id: int) -> bytes:
     return CONFLUENT_MAGIC + registry_id.to_bytes(4, "big")
 
 
-def _check_fields(version: SchemaVersion, record_type: type[Record]) -> None:
+def _check_fields(version: SchemaVersion, record_type: type[Any]) -> None:
     fields = tuple(field.name for field in version.shape.fields)
     if fields != record_type._fields:
         raise ContractError(

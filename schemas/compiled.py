@@ -1,4 +1,4 @@
-"""Compiles a record's shape into two plain functions that write and read its body.
+"""Turns a record's shape into straight Python that reads and writes its body.
 
 Why not fastavro at run time: a worker decodes one record and encodes two for every event, in 35 µs altogether. Measured
 in µs, through `schemas.codec`, Python 3.11 and fastavro 1.13 (which leaves range checks to a second pass over a record
@@ -8,120 +8,51 @@ to encode, counted here, and makes none while decoding):
     SEND of 100 bytes                         12.4   2.7                 5.5   3.5
     DELIVERED or READ                         11.1   1.1                 4.8   1.6
 
-So a schema is turned into straight Python once, when it is loaded, as the standard library does for named tuples and
-dataclasses. The schema file stays the only layout there is, and property tests hold the bytes equal to fastavro's.
+The functions of the package's own versions stand in `schemas.generated`, where a C compiler can have them too; `make
+docs` writes it, and a test compares. Those of a version that is only made at run time, as tests do, are made then. The
+schema file stays the only layout there is, and property tests hold the bytes equal to fastavro's.
 
 Reading is strict at little cost because a slice never reaches beyond the data: a cut or huge size moves the position
 past the end, where the next index, or the comparison after the last field, finds it. No declared size allocates.
-Compiled readers raise ValueError, IndexError or KeyError; compiled writers ValueError, TypeError, AttributeError or
-KeyError. `schemas.codec` makes one error of each.
+Readers raise ValueError, IndexError or KeyError; writers ValueError, TypeError, AttributeError or KeyError.
+`schemas.codec` makes one error of each.
 """
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from textwrap import indent
 from typing import Any, Final, cast
 
+from schemas import varints
 from schemas.shapes import Shape
+from schemas.varints import INT_MAX, INT_MIN, SMALL, number
 
-Reader = Callable[[bytes, int], Any]
-"""Reads the body that begins at an index and ends with the data."""
-Writer = Callable[[Any], bytes]
-"""Writes a whole value: the prefix given when compiling, and the body."""
+Values = tuple[Any, ...]
+Reader = Callable[[bytes, int, type[Values]], Values]
+"""Reads the body that begins at an index and ends with the data, and makes a record of the type it is given."""
+Writer = Callable[[bytes, Values], bytes]
+"""Writes a whole value: the prefix it is given, and the body of a record's values in field order."""
 
-_INT_MIN: Final = -(2**31)
-_INT_MAX: Final = 2**31 - 1
-_LONG_MIN: Final = -(2**63)
-_LONG_MAX: Final = 2**63 - 1
-_NUMBER_BYTES_MAX: Final = 10
-
-
-def number_at(data: bytes, at: int) -> tuple[int, int]:
-    """Return the zigzag varint at an index and the index behind it; raise ValueError where there is none."""
-    value = shift = 0
-    for byte in data[at : at + _NUMBER_BYTES_MAX]:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            if value >> 64:
-                break
-            return value >> 1 ^ -(value & 1), at + shift // 7
-    raise ValueError("a number is cut off or has more than 64 bits")
-
-
-def int_at(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at an index as `number_at` does; raise ValueError where it is no Avro int."""
-    value, at = number_at(data, at)
-    if not _INT_MIN <= value <= _INT_MAX:
-        raise ValueError(f"{value} is no 32-bit number")
-    return value, at
-
-
-def size_at(data: bytes, at: int) -> tuple[int, int]:
-    """Return the length that is not in one byte at an index, and the index behind it.
-
-    Raises ValueError where it is negative or cut off.
-    """
-    low, high = data[at : at + 2]
-    if low & 0x81 == 0x80 and high < 0x80:  # nearly always: two bytes
-        return (low & 0x7F) >> 1 | high << 6, at + 2
-    size, at = number_at(data, at)
-    if size < 0:
-        raise ValueError(f"a length is {size}")
-    return size, at
-
-
-def count_at(data: bytes, at: int) -> tuple[int, int]:
-    """Return an array block's count and the index behind it.
-
-    A negative count is followed by the block's size in bytes, which nobody here needs (Avro 1.12, "Arrays"). Every
-    item has at least one byte, so a count beyond what is left is refused before anything is read.
-    """
-    count, at = number_at(data, at)
-    if count < 0:
-        count, (_, at) = -count, number_at(data, at)
-    if count > len(data) - at:
-        raise ValueError(f"an array of {count} items in {len(data) - at} bytes")
-    return count, at
-
-
-@lru_cache(maxsize=4096, typed=True)  # an event's append time and offset stand in each of its answers
-def number(value: int) -> bytes:
-    """Return a number of up to 64 bits as a zigzag varint; raise ValueError where it has more."""
-    if not _LONG_MIN <= value <= _LONG_MAX:
-        raise ValueError(f"{value} is no 64-bit number")
-    rest = value << 1 ^ value >> 63
-    if 1 << 35 <= rest < 1 << 42:  # the times of this century, in every record
-        low = (rest & 0x7F | 0x80, rest >> 7 & 0x7F | 0x80, rest >> 14 & 0x7F | 0x80)
-        return bytes((*low, rest >> 21 & 0x7F | 0x80, rest >> 28 & 0x7F | 0x80, rest >> 35))
-    encoded = bytearray()
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
-
-
-_SMALL: Final = tuple(number(value) for value in range(1024))
-"""Encoded numbers and lengths that occur all the time."""
-
-_RUNTIME: Final[Mapping[str, Any]] = {
-    "number_at": number_at,
-    "int_at": int_at,
-    "size_at": size_at,
-    "count_at": count_at,
-    "number": number,
-    "SMALL": _SMALL,
-    "make": tuple.__new__,
+_TYPES: Final = {
+    "string": "str",
+    "bytes": "bytes",
+    "fixed": "bytes",
+    "int": "int",
+    "long": "int",
+    "enum": "str",
+    "record": "tuple[Any, ...]",
+    "array": "tuple[Any, ...]",
 }
+"""Of a kind's values in Python."""
+_RUNTIME: Final[Mapping[str, Any]] = {**vars(varints), "Any": Any, "make": tuple.__new__}
 
 
 class _Code:
-    """The lines of one function being compiled, and the constants that they name."""
+    """The lines of one function being made, and of the constants that it names."""
 
-    def __init__(self) -> None:
+    def __init__(self, function: str) -> None:
         self.lines: list[str] = []
-        self._constants: dict[str, Any] = dict(_RUNTIME)
+        self.constants: list[str] = []
+        self._function = function
         self._names = 0
 
     def add(self, text: str) -> None:
@@ -132,43 +63,64 @@ class _Code:
         return f"{prefix}_{self._names}"
 
     def constant(self, value: object) -> str:
-        name = self.new("CONSTANT")
-        self._constants[name] = value
+        name = f"_{self.new(self._function).upper()}"
+        self.constants.append(f"{name}: Final = {value!r}")
         return name
 
-    def function(self, head: str) -> Callable[..., Any]:
-        source = f"def {head}:\n" + indent("\n".join(self.lines), "    ")
-        exec(source, self._constants)  # noqa: S102 - built from the package's own schema files alone
-        return cast("Callable[..., Any]", self._constants[head.partition("(")[0]])
+    def source(self, parameters: str, returned: str) -> str:
+        head = f"def {self._function}({parameters}) -> {returned}:\n"
+        return "\n".join([*self.constants, "", "", head + indent("\n".join(self.lines), "    ")]) + "\n"
 
 
-def compile_reader(shape: Shape, record: type[tuple[Any, ...]]) -> Reader:
-    """Return the reader of a record's body, which makes a `record` of the values in field order."""
-    code = _Code()
+def compile_reader(shape: Shape) -> Reader:
+    """Return the reader of a record's body."""
+    return cast("Reader", _compiled(reader_source("read", shape), "read"))
+
+
+def compile_writer(shape: Shape) -> Writer:
+    """Return the writer of a record."""
+    return cast("Writer", _compiled(writer_source("write", shape), "write"))
+
+
+def _compiled(source: str, name: str) -> object:
+    names = dict(_RUNTIME)
+    exec(source, names)  # noqa: S102 - built from schema files alone
+    return names[name]
+
+
+def reader_source(name: str, shape: Shape) -> str:
+    """Return the source of a `Reader`."""
+    code = _Code(name)
     values = [_read(code, field.shape) for field in shape.fields]
-    code.add("if at != len(data): raise ValueError('it is cut off, or goes on after its end')")
-    code.add(f"return make({code.constant(record)}, ({', '.join(values)},))")
-    return code.function("read(data, at)")
+    code.add("if at != len(data):\n    raise ValueError('it is cut off, or goes on after its end')")
+    code.add(f"return make(record, ({', '.join(values)},))")
+    return code.source("data: bytes, at: int, record: type[tuple[Any, ...]]", "tuple[Any, ...]")
 
 
 _READ_SIZE: Final = """
-size = data[at]
-if size & 0x81: size, at = {slow}(data, at)
-else: size >>= 1; at += 1
+{size} = data[at]
+if {size} & 0x81:
+    {size}, at = {slow}(data, at)
+else:
+    {size} >>= 1
+    at += 1
 """
 _READ_NUMBER: Final = """
 {name} = data[at]
-if {name} < 0x80: {name} = {name} >> 1 ^ -({name} & 1); at += 1
-else: {name}, at = {slow}(data, at)
+if {name} < 0x80:
+    {name} = {name} >> 1 ^ -({name} & 1)
+    at += 1
+else:
+    {name}, at = {slow}(data, at)
 """
 _READ_ARRAY: Final = """
-{name} = []
+{items}: list[{type}] = []
 while data[at]:
 {size}
-    for _ in range(size):
+    for _ in range({count}):
 {item}
 at += 1
-{name} = tuple({name})
+{name} = tuple({items})
 """
 
 
@@ -177,20 +129,20 @@ def _read(code: _Code, shape: Shape) -> str:
     name = code.new("value")
     match shape.kind:
         case "string":
-            code.add(_READ_SIZE.format(slow="size_at"))
-            code.add(f"{name} = data[at : (at := at + size)].decode()")
+            code.add(_READ_SIZE.format(size="size", slow="size_at"))
+            code.add(f"end = at + size\n{name} = data[at:end].decode()\nat = end")
         case "bytes":
-            code.add(_READ_SIZE.format(slow="size_at"))
-            code.add(f"{name} = data[at : (at := at + size)]")
+            code.add(_READ_SIZE.format(size="size", slow="size_at"))
+            code.add(f"end = at + size\n{name} = data[at:end]\nat = end")
         case "int":
             code.add(_READ_NUMBER.format(name=name, slow="int_at"))
         case "long":
             code.add(_READ_NUMBER.format(name=name, slow="number_at"))
         case "fixed":
-            code.add(f"{name} = data[at : (at := at + {shape.size})]")
+            code.add(f"end = at + {shape.size}\n{name} = data[at:end]\nat = end")
         case "enum":
             by_byte = code.constant({index * 2: symbol for index, symbol in enumerate(shape.symbols)})
-            code.add(f"{name} = {by_byte}[data[at]]; at += 1")
+            code.add(f"{name} = {by_byte}[data[at]]\nat += 1")
         case "record":
             fields = [_read(code, field.shape) for field in shape.fields]
             code.add(f"{name} = ({', '.join(fields)},)")
@@ -199,25 +151,36 @@ def _read(code: _Code, shape: Shape) -> str:
     return name
 
 
-def _read_array(code: _Code, items: Shape, name: str) -> None:
+def _read_array(code: _Code, shape: Shape, name: str) -> None:
     outer, code.lines = code.lines, []
-    item = _read(code, items)
-    loop = [*code.lines, f"{name}.append({item})"]
+    items, count = code.new("items"), code.new("count")
+    item = _read(code, shape)
+    loop = [*code.lines, f"{items}.append({item})"]
     code.lines = outer
-    size = _READ_SIZE.format(slow="count_at").strip()
-    code.add(_READ_ARRAY.format(name=name, size=indent(size, " " * 4), item=indent("\n".join(loop), " " * 8)))
+    code.add(
+        _READ_ARRAY.format(
+            name=name,
+            items=items,
+            type=_TYPES[shape.kind],
+            count=count,
+            size=indent(_READ_SIZE.format(size=count, slow="count_at").strip(), " " * 4),
+            item=indent("\n".join(loop), " " * 8),
+        )
+    )
 
 
-def compile_writer(shape: Shape, prefix: bytes) -> Writer:
-    """Return the writer of a record, which takes the values in field order and puts `prefix` before the body."""
-    code = _Code()
-    parts = [code.constant(prefix), *_write_fields(code, shape, "record")]
+def writer_source(name: str, shape: Shape) -> str:
+    """Return the source of a `Writer`."""
+    code = _Code(name)
+    parts = ["prefix", *_write_fields(code, shape, "record")]
     code.add(f"return b''.join(({', '.join(parts)},))")
-    return code.function("write(record)")
+    return code.source("prefix: bytes, record: tuple[Any, ...]", "bytes")
 
 
 def _write_fields(code: _Code, shape: Shape, name: str) -> list[str]:
     values = [code.new("value") for _ in shape.fields]
+    for value, field in zip(values, shape.fields, strict=True):
+        code.add(f"{value}: {_TYPES[field.shape.kind]}")
     code.add(f"{', '.join(values)}, = {name}")
     return [
         part for value, field in zip(values, shape.fields, strict=True) for part in _write(code, field.shape, value)
@@ -228,18 +191,21 @@ def _write(code: _Code, shape: Shape, name: str) -> list[str]:  # noqa: PLR0911 
     """Add the lines that check the value in a variable; return the expressions of its encoded parts."""
     match shape.kind:
         case "string":
-            code.add(f"{name} = {name}.encode()")
-            return _sized(code, name)
+            text = code.new("text")
+            code.add(f"{text} = {name}.encode()")
+            return _sized(code, text)
         case "bytes":
-            code.add(f"if not isinstance({name}, bytes): raise TypeError('bytes are expected')")
+            code.add(f"if not isinstance({name}, bytes):\n    raise TypeError('bytes are expected')")
             return _sized(code, name)
         case "int":
-            code.add(f"if not {_INT_MIN} <= {name} <= {_INT_MAX}: raise ValueError(f'{{{name}}} is no 32-bit number')")
+            code.add(
+                f"if not {INT_MIN} <= {name} <= {INT_MAX}:\n    raise ValueError(f'{{{name}}} is no 32-bit number')"
+            )
             return [_number_of(name)]
         case "long":
             return [_number_of(name)]
         case "fixed":
-            code.add(f"if len({name}) != {shape.size}: raise ValueError('{shape.size} bytes are expected')")
+            code.add(f"if len({name}) != {shape.size}:\n    raise ValueError('{shape.size} bytes are expected')")
             return [name]
         case "enum":
             symbols = code.constant({symbol: number(index) for index, symbol in enumerate(shape.symbols)})
@@ -251,7 +217,8 @@ def _write(code: _Code, shape: Shape, name: str) -> list[str]:  # noqa: PLR0911 
 
 
 def _number_of(name: str) -> str:
-    return f"SMALL[{name}] if 0 <= {name} < {len(_SMALL)} else number({name})"
+    # `| 0` refuses a float, which as a key is equal to an int.
+    return f"SMALL[{name}] if 0 <= {name} < {len(SMALL)} else NUMBERS[{name} | 0]"
 
 
 def _sized(code: _Code, name: str) -> list[str]:
@@ -261,10 +228,12 @@ def _sized(code: _Code, name: str) -> list[str]:
 
 
 _WRITE_ARRAY: Final = """
-if not isinstance({name}, tuple): raise TypeError('a tuple is expected')
-{parts} = []
+if not isinstance({name}, tuple):
+    raise TypeError('a tuple is expected')
+{parts}: list[bytes] = []
 if {name}:
     {parts}.append(number(len({name})))
+    {item}: {type}
     for {item} in {name}:
 {encoded}
 {parts}.append(b'\\0')
@@ -277,5 +246,13 @@ def _write_array(code: _Code, items: Shape, name: str) -> str:
     expressions = _write(code, items, item)
     loop = [*code.lines, f"{parts} += ({', '.join(expressions)},)"]
     code.lines = outer
-    code.add(_WRITE_ARRAY.format(name=name, parts=parts, item=item, encoded=indent("\n".join(loop), " " * 8)))
+    code.add(
+        _WRITE_ARRAY.format(
+            name=name,
+            parts=parts,
+            item=item,
+            type=_TYPES[items.kind],
+            encoded=indent("\n".join(loop), " " * 8),
+        )
+    )
     return f"*{parts}"

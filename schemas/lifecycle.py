@@ -23,6 +23,7 @@ for a message that the log has not seen. Guards (expiry, blocks, an id from the 
 transition of a SEND into another one; they are named beside the table in `GUARDS` and applied by the owner's fold.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -118,7 +119,7 @@ FAILED: Final = frozenset({State.UNDELIVERED, State.EXPIRED, State.BLOCKED, Stat
 SETTLED: Final = FINAL | {State.DELIVERED, State.UNDELIVERED}
 """States in which the server owes the recipients nothing any more."""
 
-RECEIPTS: Final = frozenset({Kind.DELIVERED, Kind.READ})
+RECEIPTS: Final = frozenset({Kind.DELIVERED.value, Kind.READ.value})
 MESSAGE_KINDS: Final = (Kind.SEND, Kind.DELIVERED, Kind.READ, Kind.CANCEL, Kind.EXPIRE)
 CONVERSATION_KINDS: Final = (Kind.BLOCK, Kind.UNBLOCK)
 PARKING_KINDS: Final = (Kind.PARK, Kind.RELEASE)
@@ -141,26 +142,35 @@ class Rule(NamedTuple):
 
     outcome: str
     after: str
-    reason: str = Reason.NONE
+    reason: str
+
+
+def _rule(outcome: Outcome, after: State, reason: Reason = Reason.NONE) -> Rule:
+    """Return a rule of plain texts: these are compared and looked up faster than members of an enum."""
+    return Rule(outcome.value, after.value, reason.value)
 
 
 def _applied(after: State) -> Rule:
-    return Rule(Outcome.APPLIED, after)
+    return _rule(Outcome.APPLIED, after)
 
 
 def _duplicate(state: State) -> Rule:
-    return Rule(Outcome.DUPLICATE, state)
+    return _rule(Outcome.DUPLICATE, state)
 
 
 def _stale(state: State, reason: Reason) -> Rule:
-    return Rule(Outcome.STALE, state, reason)
+    return _rule(Outcome.STALE, state, reason)
 
 
 def _refused(state: State, reason: Reason) -> Rule:
-    return Rule(Outcome.REFUSED, state, reason)
+    return _rule(Outcome.REFUSED, state, reason)
 
 
-def _failed_row(state: State) -> dict[str, Rule]:
+def _plain(table: Mapping[State, Mapping[Kind, Rule]]) -> dict[str, dict[str, Rule]]:
+    return {state.value: {kind.value: rule for kind, rule in row.items()} for state, row in table.items()}
+
+
+def _failed_row(state: State) -> dict[Kind, Rule]:
     """Return the answers of a message that failed before it was sent: it never reached anyone."""
     return {
         Kind.SEND: _duplicate(state),
@@ -171,66 +181,68 @@ def _failed_row(state: State) -> dict[str, Rule]:
     }
 
 
-TABLE: Final[dict[str, dict[str, Rule]]] = {
-    State.PENDING: {
-        Kind.SEND: _applied(State.SENT),
-        Kind.DELIVERED: _refused(State.PENDING, Reason.UNKNOWN_MESSAGE),
-        Kind.READ: _refused(State.PENDING, Reason.UNKNOWN_MESSAGE),
-        Kind.CANCEL: _applied(State.CANCELLED),
-        Kind.EXPIRE: _refused(State.PENDING, Reason.UNKNOWN_MESSAGE),
-    },
-    State.SENT: {
-        Kind.SEND: _duplicate(State.SENT),
-        Kind.DELIVERED: _applied(State.DELIVERED),
-        Kind.READ: _applied(State.READ),
-        Kind.CANCEL: _stale(State.SENT, Reason.ALREADY_SENT),
-        Kind.EXPIRE: _applied(State.UNDELIVERED),
-    },
-    State.UNDELIVERED: {
-        Kind.SEND: _duplicate(State.UNDELIVERED),
-        Kind.DELIVERED: _applied(State.DELIVERED),
-        Kind.READ: _applied(State.READ),
-        Kind.CANCEL: _stale(State.UNDELIVERED, Reason.ALREADY_SENT),
-        Kind.EXPIRE: _duplicate(State.UNDELIVERED),
-    },
-    State.DELIVERED: {
-        Kind.SEND: _duplicate(State.DELIVERED),
-        Kind.DELIVERED: _duplicate(State.DELIVERED),
-        Kind.READ: _applied(State.READ),
-        Kind.CANCEL: _stale(State.DELIVERED, Reason.ALREADY_SENT),
-        Kind.EXPIRE: _stale(State.DELIVERED, Reason.ALREADY_FINAL),
-    },
-    State.READ: {
-        Kind.SEND: _duplicate(State.READ),
-        Kind.DELIVERED: _stale(State.READ, Reason.ALREADY_FINAL),
-        Kind.READ: _duplicate(State.READ),
-        Kind.CANCEL: _stale(State.READ, Reason.ALREADY_SENT),
-        Kind.EXPIRE: _stale(State.READ, Reason.ALREADY_FINAL),
-    },
-    State.EXPIRED: _failed_row(State.EXPIRED),
-    State.BLOCKED: _failed_row(State.BLOCKED),
-    State.REJECTED: _failed_row(State.REJECTED),
-    State.CANCELLED: _failed_row(State.CANCELLED),
-}
+TABLE: Final = _plain(
+    {
+        State.PENDING: {
+            Kind.SEND: _applied(State.SENT),
+            Kind.DELIVERED: _refused(State.PENDING, Reason.UNKNOWN_MESSAGE),
+            Kind.READ: _refused(State.PENDING, Reason.UNKNOWN_MESSAGE),
+            Kind.CANCEL: _applied(State.CANCELLED),
+            Kind.EXPIRE: _refused(State.PENDING, Reason.UNKNOWN_MESSAGE),
+        },
+        State.SENT: {
+            Kind.SEND: _duplicate(State.SENT),
+            Kind.DELIVERED: _applied(State.DELIVERED),
+            Kind.READ: _applied(State.READ),
+            Kind.CANCEL: _stale(State.SENT, Reason.ALREADY_SENT),
+            Kind.EXPIRE: _applied(State.UNDELIVERED),
+        },
+        State.UNDELIVERED: {
+            Kind.SEND: _duplicate(State.UNDELIVERED),
+            Kind.DELIVERED: _applied(State.DELIVERED),
+            Kind.READ: _applied(State.READ),
+            Kind.CANCEL: _stale(State.UNDELIVERED, Reason.ALREADY_SENT),
+            Kind.EXPIRE: _duplicate(State.UNDELIVERED),
+        },
+        State.DELIVERED: {
+            Kind.SEND: _duplicate(State.DELIVERED),
+            Kind.DELIVERED: _duplicate(State.DELIVERED),
+            Kind.READ: _applied(State.READ),
+            Kind.CANCEL: _stale(State.DELIVERED, Reason.ALREADY_SENT),
+            Kind.EXPIRE: _stale(State.DELIVERED, Reason.ALREADY_FINAL),
+        },
+        State.READ: {
+            Kind.SEND: _duplicate(State.READ),
+            Kind.DELIVERED: _stale(State.READ, Reason.ALREADY_FINAL),
+            Kind.READ: _duplicate(State.READ),
+            Kind.CANCEL: _stale(State.READ, Reason.ALREADY_SENT),
+            Kind.EXPIRE: _stale(State.READ, Reason.ALREADY_FINAL),
+        },
+        State.EXPIRED: _failed_row(State.EXPIRED),
+        State.BLOCKED: _failed_row(State.BLOCKED),
+        State.REJECTED: _failed_row(State.REJECTED),
+        State.CANCELLED: _failed_row(State.CANCELLED),
+    }
+)
 """Every message state by every message event. Total: a test walks all pairs."""
 
 CONVERSATION_TABLE: Final[dict[bool, dict[str, Rule]]] = {
     False: {
-        Kind.BLOCK: Rule(Outcome.APPLIED, State.PENDING),
-        Kind.UNBLOCK: Rule(Outcome.DUPLICATE, State.PENDING),
+        Kind.BLOCK.value: _rule(Outcome.APPLIED, State.PENDING),
+        Kind.UNBLOCK.value: _rule(Outcome.DUPLICATE, State.PENDING),
     },
     True: {
-        Kind.BLOCK: Rule(Outcome.DUPLICATE, State.PENDING),
-        Kind.UNBLOCK: Rule(Outcome.APPLIED, State.PENDING),
+        Kind.BLOCK.value: _rule(Outcome.DUPLICATE, State.PENDING),
+        Kind.UNBLOCK.value: _rule(Outcome.APPLIED, State.PENDING),
     },
 }
 """By whether the actor blocks the subject already."""
 
 GUARDS: Final[dict[str, Rule]] = {
-    "the id's time is ahead of the log": Rule(Outcome.REFUSED, State.PENDING, Reason.ID_AHEAD),
-    "the content breaks a limit": Rule(Outcome.APPLIED, State.REJECTED, Reason.REJECTED),
-    "appended after expires_at": Rule(Outcome.APPLIED, State.EXPIRED, Reason.EXPIRED),
-    "every recipient blocks the sender": Rule(Outcome.APPLIED, State.BLOCKED, Reason.BLOCKED),
+    "the id's time is ahead of the log": _rule(Outcome.REFUSED, State.PENDING, Reason.ID_AHEAD),
+    "the content breaks a limit": _rule(Outcome.APPLIED, State.REJECTED, Reason.REJECTED),
+    "appended after expires_at": _rule(Outcome.APPLIED, State.EXPIRED, Reason.EXPIRED),
+    "every recipient blocks the sender": _rule(Outcome.APPLIED, State.BLOCKED, Reason.BLOCKED),
 }
 """What a first SEND meets before it becomes SENT, in this order."""
 

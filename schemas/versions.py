@@ -15,8 +15,9 @@ from typing import Any, Final
 from fastavro import parse_schema
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
-from schemas.compiled import Reader, compile_reader
+from schemas.compiled import Reader, Values, Writer, compile_reader, compile_writer
 from schemas.errors import ContractError
+from schemas.generated import READERS, WRITERS
 from schemas.shapes import Shape, shape_of
 
 _FILE_NAME: Final = re.compile(r"(?P<name>[a-z_]+)\.v(?P<version>[1-9][0-9]*)\.avsc")
@@ -90,14 +91,19 @@ def newest(versions: Iterable[SchemaVersion]) -> Mapping[str, SchemaVersion]:
     return {each.name: each for each in sorted(versions, key=lambda each: each.version)}
 
 
-def resolving_reader(writer: SchemaVersion, reader: SchemaVersion, record: type[tuple[Any, ...]]) -> Reader:
-    """Return a reader of what `writer` wrote that makes `record`s with `reader`'s fields.
+def writer_of(version: SchemaVersion) -> Writer:
+    """Return the writer of a version's records."""
+    return WRITERS.get(version.fingerprint) or compile_writer(version.shape)
+
+
+def resolving_reader(writer: SchemaVersion, reader: SchemaVersion) -> Reader:
+    """Return a reader of what `writer` wrote that makes records with `reader`'s fields.
 
     Raises ContractError where a field changed its type, or is new and has no default.
     """
+    read = READERS.get(writer.fingerprint) or compile_reader(writer.shape)
     if writer is reader:
-        return compile_reader(writer.shape, record)
-    read = compile_reader(writer.shape, tuple)
+        return read
     written = {field.name: index for index, field in enumerate(writer.shape.fields)}
     defaults: list[Any] = []
     sources: list[int] = []
@@ -112,8 +118,8 @@ def resolving_reader(writer: SchemaVersion, reader: SchemaVersion, record: type[
         if index < 0:
             defaults.extend(field.default)
 
-    def resolve(data: bytes, at: int) -> tuple[Any, ...]:
-        values = (*read(data, at), *defaults)
+    def resolve(data: bytes, at: int, record: type[Values]) -> Values:
+        values = (*read(data, at, tuple), *defaults)
         return tuple.__new__(record, [values[index] for index in sources])
 
     return resolve

@@ -5,6 +5,7 @@
 - `containers` is Kafka, Cassandra and workers in containers: `integration/containers`.
 - Where Java, Maven or a container engine is missing the tests that need them are skipped, and the last lines say so.
   With TWOTICK_TEST_REQUIRE=local_stack,containers, which CI sets, that is a failure.
+- With TWOTICK_TEST_REQUIRE=compiled the run ends at once where the hot path is not the compiled one.
 """
 
 import os
@@ -15,13 +16,20 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+import consumers.fold
 from compose.stacks.errors import ToolMissingError
 from compose.stacks.local import LocalSettings, LocalStack
-from tests.missing import NOT_HERE, missing
+from tests.missing import NOT_HERE, is_required, missing
 
 # How long one example takes says something about the machine, not about the code.
 hypothesis.settings.register_profile("twotick", deadline=None)
 hypothesis.settings.load_profile("twotick")
+
+
+def pytest_configure() -> None:
+    """Refuse to test the sources where the compiled build was asked for."""
+    if is_required("compiled") and consumers.fold.__file__.endswith(".py"):
+        raise pytest.UsageError(f"the compiled build is required, but {consumers.fold.__file__} is imported")
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,13 @@ NOT_HERE = "not here: "
 """Begins the reason of every such skip; the run's last lines name them."""
 
 
+def is_required(what: str) -> bool:
+    """Say whether TWOTICK_TEST_REQUIRE names it."""
+    return what in os.environ.get("TWOTICK_TEST_REQUIRE", "").split(",")
+
+
 def missing(stack: str, why: str) -> NoReturn:
     """Skip the test that asked for `stack`, or fail it where TWOTICK_TEST_REQUIRE names it."""
-    if stack in os.environ.get("TWOTICK_TEST_REQUIRE", "").split(","):
+    if is_required(stack):
         pytest.fail(f"{stack} is required, but {why}")
     pytest.skip(f"{NOT_HERE}{stack}: {why}")

@@ -11,7 +11,6 @@ bytes, so the two stand together. A value is a four-byte length and its bytes (n
 import struct
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from struct import Struct
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -20,6 +19,7 @@ from consumers.rows import Block, ConversationRow, ConversationWrite, MessageRow
 from consumers.stores.contract import Content, StoredMessage
 from consumers.stores.parkings import from_text, to_text
 from schemas.identity import bucket_of
+from schemas.known import Known
 
 MOVE_MESSAGE: Final = (
     "UPDATE {keyspace}.messages USING TIMESTAMP ? SET version = ?, stamp = ?, applied = ?, state = ?, receipts = ?,"
@@ -90,21 +90,24 @@ def _start(statement_id: bytes, values: int) -> bytes:
     return b"\x01" + _SHORT.pack(len(statement_id)) + statement_id + _SHORT.pack(values)
 
 
-@lru_cache(_INTERNED_MAX)
-def _text(text: str) -> bytes:
-    """Return a text as a value."""
-    raw = text.encode()
-    return _INT.pack(len(raw)) + raw
-
-
-@lru_cache(_INTERNED_MAX)
-def _texts(texts: tuple[str, ...]) -> bytes:
-    """Return a list of texts as a value."""
-    return _value(_INT.pack(len(texts)) + b"".join(map(_text, texts)))
-
-
 def _value(raw: bytes) -> bytes:
     return _INT.pack(len(raw)) + raw
+
+
+def _text(text: str) -> bytes:
+    return _value(text.encode())
+
+
+_TEXTS: Final[dict[str, bytes]] = Known(_text, _INTERNED_MAX)
+"""Texts as values."""
+
+
+def _texts(texts: tuple[str, ...]) -> bytes:
+    return _list([_TEXTS[text] for text in texts])
+
+
+_LISTS: Final[dict[tuple[str, ...], bytes]] = Known(_texts, _INTERNED_MAX)
+"""Lists of texts as values."""
 
 
 def _list(items: Sequence[bytes]) -> bytes:
@@ -113,27 +116,30 @@ def _list(items: Sequence[bytes]) -> bytes:
 
 
 def _owner(owner: Owner) -> bytes:
-    return _value(_LONG.pack(8, owner.epoch) + _text(owner.node))
+    return _value(_LONG.pack(8, owner.epoch) + _TEXTS[owner.node])
 
 
-@lru_cache(_INTERNED_MAX)
-def _partition(conversation_id: str, bucket: int) -> tuple[bytes, bytes]:
-    """Return a message's Cassandra partition as two values, and as the routing key that tokens are computed of."""
-    conversation, number = conversation_id.encode(), _INT.pack(bucket)
+def _partition(key: tuple[str, int]) -> tuple[bytes, bytes]:
+    conversation, number = key[0].encode(), _INT.pack(key[1])
     values = _value(conversation) + _value(number)
     return values, b"".join((_SHORT.pack(len(conversation)), conversation, b"\x00\x00\x04", number, b"\x00"))
 
 
+_PARTITIONS: Final[dict[tuple[str, int], tuple[bytes, bytes]]] = Known(_partition, _INTERNED_MAX)
+"""(conversation, bucket), a message's Cassandra partition, as two values, and as the routing key that tokens are
+computed of."""
+
+
 def pack_messages(writes: Iterable[MessageWrite], owner: Owner, ids: PreparedIds) -> list[Packed]:
     """Return the statements that write message rows: a full one where the row is made, a small one where it moves."""
-    packed_owner, node = _owner(owner), _text(owner.node)
+    packed_owner, node = _owner(owner), _TEXTS[owner.node]
     return [_pack_message(write, packed_owner, owner.epoch, node, ids) for write in writes]
 
 
 def _pack_message(write: MessageWrite, owner: bytes, epoch: int, node: bytes, ids: PreparedIds) -> Packed:
     row, changes, body, _, _ = write
-    conversation_id, message_id, state, _, _, receipts, *_, version, (generation, offset), stamp = row
-    key, routing_key = _partition(conversation_id, bucket_of(message_id))
+    conversation_id, message_id, state, _, _, receipts, _, _, _, _, _, _, version, (generation, offset), stamp = row
+    key, routing_key = _PARTITIONS[conversation_id, bucket_of(message_id)]
     transitions = b"".join([_pack_transition(change, epoch, node) for change in changes])
     start, making, cells = (
         (ids.move, b"", _MOVE_CELLS) if body is None else (ids.make, _making(write, body), _MAKE_CELLS)
@@ -142,8 +148,8 @@ def _pack_message(write: MessageWrite, owner: bytes, epoch: int, node: bytes, id
         (
             start,
             _HEAD.pack(8, stamp, 4, version, 8, stamp, 20, 4, generation, 8, offset),
-            _text(state),
-            _texts(receipts),
+            _TEXTS[state],
+            _LISTS[receipts],
             owner,
             _INTS.pack(4 + len(transitions), len(changes)),
             transitions,
@@ -159,7 +165,7 @@ def _pack_message(write: MessageWrite, owner: bytes, epoch: int, node: bytes, id
 def _pack_transition(change: Transition, epoch: int, node: bytes) -> bytes:
     """Return one entry of the map: its version, and the change with the owner that writes it."""
     version, state, actor, at, offset = change
-    packed_state, packed_actor = _text(state), _text(actor)
+    packed_state, packed_actor = _TEXTS[state], _TEXTS[actor]
     size = len(packed_state) + len(packed_actor) + _THREE_LONGS.size + len(node)
     return b"".join(
         (
@@ -175,7 +181,7 @@ def _pack_transition(change: Transition, epoch: int, node: bytes) -> bytes:
 def _making(write: MessageWrite, body: bytes) -> bytes:
     """Return what only the write that makes a row carries."""
     row, _, _, content_type, expires_at = write
-    _, _, _, sender, recipients, _, digest, install, seq, partition, sent_at, deliver_by, *_ = row
+    _, _, _, sender, recipients, _, digest, install, seq, partition, sent_at, deliver_by, _, _, _ = row
     size = len(digest)
     return b"".join(
         (
@@ -183,9 +189,9 @@ def _making(write: MessageWrite, body: bytes) -> bytes:
             _ORIGIN.pack(44 + size, 16, install, 8, seq, size),
             digest,
             _INTS.pack(4, partition),
-            _text(sender),
-            _texts(recipients),
-            _text(content_type),
+            _TEXTS[sender],
+            _LISTS[recipients],
+            _TEXTS[content_type],
             _INT.pack(len(body)),
             body,
         )
@@ -200,13 +206,13 @@ def pack_conversations(writes: Iterable[ConversationWrite], owner: Owner, ids: P
 
 def _pack_conversation(row: ConversationRow, owner: bytes, ids: PreparedIds) -> Packed:
     generation, offset = row.applied
-    key = _text(row.conversation_id)
+    key = _TEXTS[row.conversation_id]
     statement = b"".join(
         (
             ids.conversation,
             _HEAD.pack(8, row.stamp, 4, row.version, 8, row.stamp, 20, 4, generation, 8, offset),
             owner,
-            _texts(row.participants),
+            _LISTS[row.participants],
             _list([_INTS.pack(4, bucket) for bucket in row.buckets]),
             _list([_value(_pack_block(change)) for change in row.blocks]),
             _list([_value(_value(install) + _LONG.pack(8, seq)) for install, seq in row.sequences]),
@@ -221,8 +227,8 @@ def _pack_conversation(row: ConversationRow, owner: bytes, ids: PreparedIds) -> 
 def _pack_block(change: Block) -> bytes:
     generation, offset = change.position
     return (
-        _text(change.blocker)
-        + _text(change.blocked)
+        _TEXTS[change.blocker]
+        + _TEXTS[change.blocked]
         + _INTS.pack(4, generation)
         + _LONG.pack(8, offset)
         + _value(b"\x01" if change.active else b"\x00")

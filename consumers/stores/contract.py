@@ -17,13 +17,16 @@
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from consumers.rows import ConversationRow, ConversationWrite, MessageRow, MessageWrite, Owner, Transition
 from consumers.stores.shared import Shared
 
 MessageKey = tuple[str, bytes]
 """(conversation_id, message_id)."""
+KeyObject = Any
+"""A `MessageKey` that stays one object where this is compiled: a tuple of a known length is taken apart there, and put
+together again for each dictionary that it is looked up in."""
 
 Done = Callable[[Exception | None], None]
 """Called once: None when all is durable, else the error."""

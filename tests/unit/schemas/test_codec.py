@@ -15,11 +15,13 @@ from fastavro.schema import fingerprint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas import generate
 from schemas.codec import DATA_BYTES_MAX, PLAIN, RECORD_TYPES, VERSIONS, Codec, decode, decode_as, encode
-from schemas.compiled import number
 from schemas.errors import ContractError, UndecodableError, UnencodableError
+from schemas.generated import READERS
 from schemas.lifecycle import ANSWERED_KINDS, Kind, Reason
 from schemas.records import Acknowledgement, Event
+from schemas.varints import number
 from schemas.versions import check_sequence, newest, resolving_reader, schema_version
 from tests.unit.schemas.avro_records import (
     PARSED,
@@ -269,6 +271,11 @@ def test_a_registry_without_one_of_our_schemas_is_told_at_the_start():
 # Versions
 
 
+def test_the_module_of_all_versions_is_up_to_date():
+    assert generate.FILE.read_text() == generate.module(VERSIONS), "run `make docs`"
+    assert READERS.keys() == {version.fingerprint for version in VERSIONS}
+
+
 @pytest.mark.parametrize("version", VERSIONS, ids=str)
 def test_golden_bytes_of_every_version_are_read(version):  # case A5
     """Where this fails for a new version: `python -m tests.unit.schemas.make_golden`, then check the file in."""
@@ -318,7 +325,7 @@ def test_every_writer_is_read_by_every_reader_as_fastavro_resolves_it(version, d
         body = body_by_fastavro(writer_version, values, parsed[writer_version])
         for reader_version in written:
             expected = read_by_fastavro(body, parsed[writer_version], parsed[reader_version])
-            got = resolving_reader(writer_version, reader_version, tuple)(body, 0)
+            got = resolving_reader(writer_version, reader_version)(body, 0, tuple)
             assert got == from_fastavro(expected, reader_version.shape)
 
 
