@@ -5,19 +5,18 @@ others: K4, C1, C2.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
+from consumers.claims.claiming import Holding
+from consumers.claims.contract import Claim, ClaimKey, ClaimState
+from consumers.rows import Owner
 from tests.simulation import seams
-from tests.simulation.gateway.defences import NAMES, GatewayDefences, replacements
+from tests.simulation.gateway.defences import NAMES, GatewayDefences
 from tests.simulation.gateway.faults import NO_FAULTS, GatewayPlan, of_seed
 from tests.simulation.gateway.world import GatewayWorld
 from tests.simulation.run import GATEWAY, run
 from tests.simulation.shrink import command, shrink
-
-if TYPE_CHECKING:
-    from consumers.rows import MessageRow
 
 SEEDS = 150
 SEEDS_MAX = 400
@@ -27,7 +26,7 @@ BREAKS = {
     "token_rises": {"regressed"},
     "holder": {"duplicated"},
     "token": {"regressed"},
-    "version": {"duplicated", "regressed"},
+    "version": {"regressed"},
     "look": {"invented"},
     "mark": {"duplicated"},
     "one_key": {"duplicated"},
@@ -38,7 +37,6 @@ STORE = {"token_rises": "sqlite", "holder": "cassandra", "token": "cassandra"}
 MORE = {
     "holder": {"pause_at_the_worst": 0.2, "move": 0.15},
     "token": {"pause_at_the_worst": 0.3},
-    "version": {"pause_at_the_worst": 0.2, "pause_in_a_call": 0.05, "call_stalls": 0.4},
 }
 """Faults with which it is needed more often."""
 
@@ -79,7 +77,7 @@ def test_each_defence_is_listed():
     assert set(BREAKS) == set(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "version"])
 def test_without_it_a_promise_is_broken(name):
     defences = GatewayDefences().without(name)
     assert any(run(*runs, defences, GATEWAY).kinds & BREAKS[name] for runs in _runs(name))
@@ -101,36 +99,65 @@ def test_a_seed_repeats_itself_exactly_and_its_failure_is_shrunk():
 
 
 class TwoSenders:
-    """A history by hand: a worker stands still in its call until another has taken over, and both calls take effect."""
+    """A history by hand: two workers with one delivery, the second of which takes it over from the first."""
 
     def __init__(self, defences):
         self.world = world = GatewayWorld(1, GatewayPlan(messages=1), NO_FAULTS, defences)
         world.chaos = False
         self.first, self.second = world.workers
         world.owners[0] = (self.first, 1)
-        self.row: MessageRow = next(iter(world.rows.values()))
+        ((_, self.delivery),) = world._deliveries
+        self.key = ClaimKey.of(self.delivery)
+
+    def take_over(self, ms):
+        """Have the second worker go on for a time, now that the partition is its own."""
+        world = self.world
+        world.owners[0] = (self.second, 2)
+        for _ in range(20):
+            world.now += ms / 20
+            self.second.turn()
+            world.watch.look(world._claims())
 
 
 @pytest.mark.parametrize("paused_ms", [1_000, 20_000])
 def test_a_worker_that_stands_still_in_a_call_tells_no_outcome_once_another_has_taken_over(paused_ms):
     history = TwoSenders(GatewayDefences())
-    world, first, second = history.world, history.first, history.second
+    world, first = history.world, history.first
     call = type(first).__call__
 
     def slow(delivery, key, attempt):
         answer = call(first, delivery, key, attempt)
-        world.owners[0] = (second, 2)
-        for _ in range(20):
-            world.now += paused_ms / 20
-            second.turn()
+        history.take_over(paused_ms)
         return answer
 
-    with seams.running(world), seams.replaced(replacements(GatewayDefences())):
+    with seams.running(world):
         first._claiming._handler = slow
         first.turn()
-        findings_before = list(world.watch.faults)
-        took_over = paused_ms > 5_000
-        assert first.counters.claims_lost == (1 if took_over else 0)
-        assert len(next(iter(world.watch.calls.values()))) == (2 if took_over else 1)
-    assert not findings_before
+    took_over = paused_ms > 5_000
+    assert first.counters.claims_lost == (1 if took_over else 0)
+    assert len(world.watch.calls[history.key]) == (2 if took_over else 1)
     assert not list(world.watch.verdicts())
+
+
+@pytest.mark.parametrize("off", [None, "version"])
+def test_an_outcome_that_is_told_late_but_in_time_is_not_overwritten(off):
+    """The first worker settles between the second one's look at the claim and its mark. Too seldom for chance."""
+    defences = GatewayDefences().without(off) if off else GatewayDefences()
+    history = TwoSenders(defences)
+    world, first, second = history.world, history.first, history.second
+
+    def first_goes_on(what, _ms):
+        if what == "a claim that it has read" and not settled:
+            settled.append(first._claiming._settle(history.delivery, holding, marked, answer))
+            world.watch.look(world._claims())
+
+    with seams.running(world):
+        settled = []
+        holding = Holding(Owner(1, first.name), first.courier._locks.token(0))
+        marked = Claim(history.key, 1, holding.token, ClaimState.CLAIMED, 1, holding.owner)
+        assert first._claiming._table.put(marked, None, 60)
+        answer = first(history.delivery, history.key.idempotency_key(), 1)
+        second.worst_moment = first_goes_on
+        history.take_over(20_000)
+    assert [step.event.kind for step in settled] == ["DELIVERED"]
+    assert {fault.kind for fault in world.watch.verdicts()} == (BREAKS[off] if off else set())
