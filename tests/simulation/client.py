@@ -275,7 +275,9 @@ class Client(Process):
         self.outbox.write_block(subject, GROUP, rng.choice((Kind.BLOCK, Kind.UNBLOCK)))
 
     def is_quiet(self) -> bool:
-        """Say whether everything is answered and every own message has ended."""
+        """Say whether everything is answered and read, and every own message has ended."""
+        if self._inbox is None or self._inbox.has_news():
+            return False
         connection = self.disk.connection
         if connection.execute("SELECT 1 FROM queue LIMIT 1").fetchone():
             return False

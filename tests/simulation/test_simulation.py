@@ -51,6 +51,9 @@ def test_all_kinds_of_trouble_happen():
         "folded again",
         "commits",
         "cannot commit",
+        "PARK",
+        "RELEASE",
+        "released",
     } <= told
 
 
