@@ -10,13 +10,12 @@ from confluent_kafka.admin import AdminClient
 from compose.wiring import Wiring
 from consumers.stores.contract import StoredMessage
 from producers import Client
-from schemas.topics import TOPICS
+from schemas.topics import PARTITIONS_LOCAL, TOPICS
 from tests.faults.cql import KEYSPACE, Tables
 from tests.faults.crew import Places, until
 from tests.faults.stage import SESSION_S, write_config
 from tests.integration.containers.servers import Box, Servers
 
-PARTITIONS: Final = 4
 WITHIN_S: Final = 240.0
 KAFKA: Final = {"reconnect.backoff.max.ms": 1000, "socket.timeout.ms": 6000}
 """A server that is back is to be found soon, one that was cut off to be given up soon: a minute by default."""
@@ -40,7 +39,7 @@ class Deployment:
             "worker.retry_s_max": "3",
             "worker.status_interval_s": "0.2",
             **{f"kafka.{name.replace('.', '_')}": str(value) for name, value in KAFKA.items()},
-            "migrate.partitions": str(PARTITIONS),
+            "migrate.partitions": str(PARTITIONS_LOCAL),
             "migrate.topic_replication": copies,
         }
 
