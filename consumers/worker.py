@@ -88,7 +88,7 @@ class Worker:
         self._store = store
         self._settings = settings
         self._node = node
-        self._member = node if settings.static_members else ""
+        self._member = member_of(node, topic.generation) if settings.static_members else ""
         self._report = report
         self._upkeep = upkeep
         self._config_version = 0
@@ -411,6 +411,15 @@ class Worker:
         except (KafkaException, RuntimeError) as error:
             LOG.warning("leaving the group failed", extra={"error": str(error)})
         self._report(self._status.stopped(turns=self.turns))
+
+
+def member_of(node: str, generation: int) -> str:
+    """Return a worker's static member id: another one in each generation of the topic.
+
+    A static member that comes back gets what it had without a rebalance (KIP-345, KIP-814), so a group that came back
+    whole would never hear of partitions that were added meanwhile. The ids of before leave with their session.
+    """
+    return node if generation == 1 else f"{node}-generation-{generation}"
 
 
 def _of(found: Rows, need: Needs) -> Rows:

@@ -21,6 +21,7 @@ from consumers.settings import WorkerSettings
 from consumers.stores.contract import Content, Pending
 from consumers.supervisor import RestartPolicy
 from consumers.takeover import Start, start_of
+from consumers.worker import member_of
 from schemas.codec import PLAIN, encode
 from schemas.errors import PinnedSettingError
 from schemas.lifecycle import Kind, Reason, State
@@ -256,3 +257,7 @@ def test_a_status_file_is_replaced_whole(tmp_path: Path) -> None:
     write_status(path, {"turns": 2, "counters": Counters().as_dict()})
     assert json.loads(path.read_text())["turns"] == 2
     assert [each.name for each in path.parent.iterdir()] == ["worker.json"]
+
+
+def test_a_static_member_is_another_one_in_each_generation() -> None:
+    assert [member_of("n-0", generation) for generation in (1, 2, 3)] == ["n-0", "n-0-generation-2", "n-0-generation-3"]
