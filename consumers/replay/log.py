@@ -70,9 +70,11 @@ class Log:
         and the errors of a broker that refuses or is down.
         """
         ends = {span.partition: span.end for span in spans if span.end > span.start}
-        self._consumer.assign(
-            [TopicPartition(self._topic, span.partition, span.start) for span in spans if span.partition in ends]
-        )
+        assigned = [TopicPartition(self._topic, span.partition, span.start) for span in spans if span.partition in ends]
+        self._consumer.assign(assigned)
+        if assigned:
+            # The client keeps a pause, as of an earlier span's end, over being assigned anew.
+            self._consumer.resume(assigned)
         heard_at = monotonic()
         while ends:
             messages = self._consumer.consume(size, _POLL_S)

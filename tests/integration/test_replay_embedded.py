@@ -11,8 +11,11 @@ import pytest
 
 from compose.stacks.embedded import EmbeddedBroker
 from consumers.replay import run as replaying
+from consumers.replay.log import Log
+from consumers.replay.spans import Span, Wish, records_in
 from consumers.stores.sqlite import SqliteStore
 from schemas.records import Event
+from schemas.topics import EVENTS
 from tests.integration.commands import run
 from tests.integration.deployment import PARTITIONS, Deployment, until
 from tests.integration.test_worker_embedded import SETTINGS, all_read
@@ -188,3 +191,15 @@ def test_another_topic_of_that_name_is_not_taken_for_the_one_that_was_folded(liv
         deployment.settings["topic_identity"] = known
     assert ran.code != 0
     assert "is another topic (another)" in ran.told
+
+
+def test_the_same_partitions_are_read_again_for_another_generation(lived):
+    deployment, _ = lived
+    with Log(deployment.kafka, EVENTS) as log:
+        first = [Span(each.partition, 0, each.high // 2, is_whole=True) for each in log.extents(Wish())]
+        rest = [Span(each.partition, each.high // 2, each.high, is_whole=False) for each in log.extents(Wish())]
+        for spans in (first, rest, first):
+            found = [
+                message.offset() for batch in log.batches(spans, 20) for each in batch.values() for message in each
+            ]
+            assert len(found) == records_in(spans) > 0
