@@ -96,9 +96,9 @@ class SqliteLockTable:
             return done.rowcount == 1
 
     def _times(self, ttl_s: int) -> tuple[int, int, int, int]:
-        """Return since and until, for people and by the machine's clock."""
+        """Return since and until, for people and by the machine's clock; its ms are cut, so one is added."""
         now, tick, ttl_ms = self._now_ms(), self._tick_ms(), ttl_s * 1000
-        return now, now + ttl_ms, tick, tick + ttl_ms
+        return now, now + ttl_ms, tick, tick + ttl_ms + 1
 
     def _standing(self, row: tuple[Any, ...]) -> Standing:
         key, token, holder, owner, since, until, since_tick, until_tick = row
