@@ -107,11 +107,8 @@ class Disk:
         self._limited: int | None = None
         command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "none", str(folder)]
         self.mounted = os.geteuid() == 0 and subprocess.run(command, check=False, capture_output=True).returncode == 0
-
-    @property
-    def kind(self) -> str:
+        self.kind = "ENOSPC on a file system of its own" if self.mounted else "EFBIG by RLIMIT_FSIZE"
         """How it is filled."""
-        return "ENOSPC on a file system of its own" if self.mounted else "EFBIG by RLIMIT_FSIZE"
 
     def fill(self, pid: int) -> None:
         """Leave no room for the process."""
