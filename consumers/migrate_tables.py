@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from cassandra import ConsistencyLevel
+from cassandra import ConsistencyLevel, InvalidRequest
 from cassandra.cluster import Session
 from cassandra.query import SimpleStatement
 
@@ -21,6 +21,9 @@ from schemas.errors import MigrationError
 from schemas.migrations import Migration, load, pending
 
 CHANGE_TIMEOUT_S: Final = 60.0
+LOOKS: Final = 40
+"""How often a table is looked for that is listed and cannot be read yet."""
+LOOK_S: Final = 0.25
 
 _HISTORY: Final = "schema_migrations"
 _HISTORY_TABLE: Final = (
@@ -47,11 +50,13 @@ class CassandraTables:
         *,
         known: Sequence[Migration] | None = None,
         now_ms: Callable[[], int] = _now_ms,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._store = store
         self._settings = settings
         self._known = load() if known is None else known
         self._now_ms = now_ms
+        self._sleep = sleep
         self._keyspace = quoted(store.keyspace)
 
     def plan(self) -> Sequence[Step]:
@@ -108,11 +113,23 @@ class CassandraTables:
             )
         ]
 
+    def _applied(self, session: Session) -> Mapping[int, str]:
+        """Return what is recorded; the table is listed a moment before it can be read where a node is just making it."""
+        listed = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s AND table_name = %s"
+        if not self._read(session, listed, (self._store.keyspace, _HISTORY)):
+            return {}
+        query = f"SELECT number, checksum FROM {self._keyspace}.{_HISTORY}"
+        for _ in range(LOOKS):
+            try:
+                return dict(self._read(session, query))
+            except StoreRefusedError as error:
+                if not isinstance(error.__cause__, InvalidRequest):
+                    raise
+            self._sleep(LOOK_S)
+        return dict(self._read(session, query))
+
     def _pending(self, session: Session) -> Sequence[Migration]:
-        query = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s AND table_name = %s"
-        applied: dict[int, str] = {}
-        if self._read(session, query, (self._store.keyspace, _HISTORY)):
-            applied = dict(self._read(session, f"SELECT number, checksum FROM {self._keyspace}.{_HISTORY}"))
+        applied = self._applied(session)
         try:
             return pending(self._known, applied)
         except MigrationError as error:
