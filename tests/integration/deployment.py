@@ -206,7 +206,8 @@ class Deployment:
                 assert message is not None, f"{topic} does not answer"
                 assert message.error() is None, message.error()
                 found.append(message)
-                if message.offset() + 1 >= ends[message.partition()]:
+                # More may come of a partition whose end has been reached.
+                if message.offset() + 1 >= ends.get(message.partition(), message.offset() + 2):
                     del ends[message.partition()]
             return found
         finally:
