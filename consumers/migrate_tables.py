@@ -114,7 +114,7 @@ class CassandraTables:
         ]
 
     def _applied(self, session: Session) -> Mapping[int, str]:
-        """Return what is recorded; the table is listed a moment before it can be read where a node is just making it."""
+        """Return what is recorded; a table that a node is just making is listed before it can be read."""
         listed = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s AND table_name = %s"
         if not self._read(session, listed, (self._store.keyspace, _HISTORY)):
             return {}
