@@ -54,7 +54,8 @@ class Policy:
     blocks_max: int = 1_000
     """Block changes kept in one conversation."""
     parked_max: int = 1_000
-    """Records that wait in one parked conversation; those beyond it are left to their clients to send again."""
+    """Records that wait in one parked conversation; those beyond it are left to their clients to send again.
+    Of the first 1,000 of those, each outbox's come in order all the same."""
     block_window_offsets: int = 1_000_000
     """How far back blocks and parkings can be asked about. What an owner has not committed, and what it reads again
     before that, must always be less."""

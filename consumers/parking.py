@@ -5,7 +5,7 @@ parked, a first SEND or CANCEL, a BLOCK and an UNBLOCK are refused with PARKED, 
 dead letters; receipts and copies rest on nothing but their message's row and go on. RELEASE opens a gate for one at a
 time: only the first of those that wait goes through, whoever sends it (the operator's redrive or a client's resend),
 then the next; what is new lines up behind them. When none is left the conversation is open again by itself. So the
-order holds without a moment at which all must stand still.
+order holds without a moment at which all must stand still, also for those who found no room (`consumers.overflow`).
 
 A row read cold may be ahead of the event, so a parking keeps where it began and ended and what went through meanwhile,
 and is asked as of a position.
@@ -14,6 +14,7 @@ and is asked as of a position.
 from typing import Final, NamedTuple
 
 from consumers.fold import FoldedConversation, Policy, stamp_after
+from consumers.overflow import at_holds, has_holds, opened, turned_away, was_held
 from consumers.rows import NOWHERE, At, ConversationRow, Parking, Position
 from schemas.lifecycle import MESSAGE_KINDS, Kind, Outcome, Reason
 from schemas.records import Event
@@ -50,20 +51,31 @@ def at_gate(event: Event, row: ConversationRow, at: At, policy: Policy) -> Gate:
     """Return whether an event that could make a message, or change who blocks whom, waits."""
     position = (at.generation, at.offset)
     if position <= row.applied:
-        return _KEPT_AGAIN if _waited(row.parkings, position) else _OPEN
-    parking = row.parkings[-1] if row.parkings else None
-    if parking is None or parking.until != NOWHERE:
+        return _as_before(event, row.parkings, position)
+    if not row.parkings:
         return _OPEN
-    key, waiting = waiting_key(event), parking.waiting
-    if parking.releasing and waiting[0] == key:
-        left = waiting[1:]
-        until = NOWHERE if left else position
-        moved = parking._replace(waiting=left, passed=(*parking.passed, position), until=until)
+    parking, key = row.parkings[-1], waiting_key(event)
+    is_parked_now, waiting = parking.until == NOWHERE, parking.waiting
+    if is_parked_now and key in waiting:
+        if not parking.releasing or waiting[0] != key:
+            return _TOLD_AGAIN
+        moved = parking._replace(waiting=waiting[1:], passed=(*parking.passed, position))
+        moved = moved if moved.waiting else opened(moved, at)
         return Gate(waits=False, keeps=False, parkings=(*row.parkings[:-1], moved))
-    if key in waiting or len(waiting) + len(parking.passed) >= policy.parked_max:
-        return _TOLD_AGAIN
-    moved = parking._replace(waiting=(*waiting, key))
-    return Gate(waits=True, keeps=True, parkings=(*row.parkings[:-1], moved))
+    waits, parkings = at_holds(event, row.parkings, at)
+    keeps = False
+    if is_parked_now and not waits:
+        waits, keeps = True, len(waiting) + len(parking.passed) < policy.parked_max
+        moved = parking._replace(waiting=(*waiting, key)) if keeps else turned_away(event, parking)
+        parkings = parkings if moved is parking else (*parkings[:-1], moved)
+    return Gate(waits, keeps, None if parkings is row.parkings else parkings)
+
+
+def _as_before(event: Event, parkings: tuple[Parking, ...], position: Position) -> Gate:
+    """Return what was done with an event that the row is ahead of."""
+    if _waited(parkings, position):
+        return _KEPT_AGAIN
+    return _TOLD_AGAIN if was_held(event, parkings, position) else _OPEN
 
 
 def _waited(parkings: tuple[Parking, ...], position: Position) -> bool:
@@ -100,7 +112,7 @@ def fold_parking(event: Event, row: ConversationRow, at: At, policy: Policy) -> 
     position = (at.generation, at.offset)
     if position > row.applied:
         kept = _askable(row.parkings, position, policy)
-        parkings = _park(kept, position) if event.kind == Kind.PARK else _release(kept, position, event.seq)
+        parkings = _park(kept, position) if event.kind == Kind.PARK else _release(kept, event.seq, at)
         if len(parkings) > PARKINGS_MAX:
             return FoldedConversation(Outcome.REFUSED, Reason.INVALID, row, changed=False)
         if parkings != kept:
@@ -116,17 +128,21 @@ def _park(parkings: tuple[Parking, ...], position: Position) -> tuple[Parking, .
     return (*parkings, Parking(position))
 
 
-def _release(parkings: tuple[Parking, ...], position: Position, seq: int) -> tuple[Parking, ...]:
+def _release(parkings: tuple[Parking, ...], seq: int, at: At) -> tuple[Parking, ...]:
     """Begin to let through what waits; end at once where nothing does, or it is given up."""
     if not parkings or parkings[-1].until != NOWHERE:
         return parkings
     last = parkings[-1]
     if seq == GIVE_UP or not last.waiting:
-        return (*parkings[:-1], last._replace(until=position, waiting=()))
+        return (*parkings[:-1], opened(last._replace(waiting=()), at))
     return (*parkings[:-1], last._replace(releasing=True))
 
 
 def _askable(parkings: tuple[Parking, ...], position: Position, policy: Policy) -> tuple[Parking, ...]:
-    """Return the parkings without those that ended before the policy's window."""
+    """Return the parkings without those that ended, with all holds, before the policy's window."""
     start = (position[0], position[1] - policy.block_window_offsets)
-    return tuple(parking for parking in parkings if parking.until == NOWHERE or parking.until >= start)
+    return tuple(
+        parking
+        for parking in parkings
+        if parking.until == NOWHERE or parking.until >= start or has_holds(parking, start)
+    )

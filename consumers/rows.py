@@ -57,6 +57,20 @@ class Block(NamedTuple):
     active: bool
 
 
+class Hold(NamedTuple):
+    """An outbox that a full parking turned away; see `consumers.overflow`."""
+
+    install: bytes
+    seqs: tuple[int, ...]
+    """Running numbers that are still to come, ascending."""
+    passed: tuple[Position, ...] = ()
+    """Where those that were let in, once the parking had ended, stand."""
+    until: Position = NOWHERE
+    """Where it ended."""
+    moved_at: int = 0
+    """Append time in ms of the last event that was let in, or that ended the parking."""
+
+
 class Parking(NamedTuple):
     """One time in which a conversation was parked; see `consumers.parking`."""
 
@@ -69,6 +83,8 @@ class Parking(NamedTuple):
     """What waits, in order: message ids, and event ids of BLOCK and UNBLOCK."""
     passed: tuple[Position, ...] = ()
     """Where those that went through stand."""
+    holds: tuple[Hold, ...] = ()
+    """Whom it had no room for."""
 
 
 class ConversationRow(NamedTuple):

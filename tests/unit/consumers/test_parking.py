@@ -1,6 +1,7 @@
 """A parked conversation: what comes later waits in order and bounded, others go on, and crashes change nothing."""
 
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -9,9 +10,11 @@ from compose.checking.replay import replay
 from consumers.fold import Policy
 from consumers.folding import OwnerSettings
 from consumers.intake import Entry
+from consumers.overflow import HELD_MAX, HOLD_MS
 from consumers.parking import is_parked
 from consumers.rows import NOWHERE, At
 from consumers.stores.contract import Rows
+from consumers.stores.parkings import from_text, to_text
 from schemas.lifecycle import Kind, Outcome, Reason
 from schemas.records import NO_ID, Acknowledgement, Event
 from tests.unit.consumers.world import NOTHING, SMALL, START_MS, World, entries, event, owner_of, send
@@ -137,6 +140,84 @@ def test_the_operator_is_answered_by_nobody():
     assert not work.acknowledgements
 
 
+FULL = [command("PARK"), send(0), send(1), send(2), command("RELEASE", 1), send(0)]
+"""A parking with room for one: what comes second and third is turned away, and then the conversation is open again."""
+ONE = Policy(parked_max=1)
+
+
+def made(work) -> list[tuple[int, int]]:
+    """Return the messages that were made: where, and their running numbers."""
+    return sorted((write.row.applied[1], write.row.seq) for write in work.messages.values())
+
+
+def test_what_found_no_room_comes_in_order_when_the_conversation_is_open():
+    """A client sends again when it likes, so a later message may come first (found by the simulation, seed 4520)."""
+    work, row = folded([*FULL, send(3), send(2), send(1), send(3), send(2), send(3)], policy=ONE)
+    assert made(work) == [(5, 1), (8, 2), (10, 3), (11, 4)]
+    assert [each.offset for each in work.refusals] == [1]
+    assert not row.parkings[-1].holds[0].seqs
+
+
+def test_nobody_else_is_held_for_what_found_no_room():
+    another = send(3)._replace(install=b"j" * 16)
+    work, _ = folded([*FULL, another, event("BLOCK", 9, "bob", subject="dave")], policy=ONE)
+    assert made(work) == [(5, 1), (6, 4)]
+    assert not [each for each in work.acknowledgements if each.kind == "BLOCK" and each.reason == Reason.PARKED]
+
+
+def test_a_cancel_does_not_take_the_place_of_what_is_to_come():
+    """Its SEND would never come once it is cancelled, and what is behind would wait for it."""
+    cancel = event("CANCEL", 1, "alice")
+    work, _ = folded([*FULL, cancel, send(1), send(2), cancel], policy=ONE)
+    assert made(work) == [(5, 1), (7, 2), (8, 3)]
+    assert states(work)[send(1).message_id] == "SENT"
+
+
+def test_what_never_comes_is_waited_for_ten_minutes():
+    owner = owner_of(policy=ONE)
+    ended_at = START_MS + (len(FULL) - 1) * 1000
+    late = [Entry(len(FULL) + n, ended_at + HOLD_MS + n, send(2)) for n in (0, 1)]
+    log = [*entries(FULL), *late]
+    owner.needs(log)
+    work = owner.fold(log, NOTHING, START_MS)
+    assert made(work) == [(5, 1), (7, 3)]
+    assert work.conversations["c"].row.parkings[-1].holds[0].until == (1, 7)
+
+
+def test_what_is_noted_of_those_without_room_is_bounded():
+    sends = [send(number) for number in range(1, HELD_MAX + 3)]
+    _, row = folded([*FULL[:2], *sends, *FULL[4:], *sends], policy=ONE)
+    (hold,) = row.parkings[-1].holds
+    assert len(hold.passed) == HELD_MAX
+    assert not hold.seqs
+
+
+def test_who_is_turned_away_by_two_parkings_comes_in_order():
+    again = [command("PARK", 2), send(8), send(2), send(1), command("RELEASE", 3)]
+    work, row = folded([*FULL, *again, send(8), send(1), send(2), send(8), send(1), send(2), send(8)], policy=ONE)
+    assert [seq for _, seq in made(work)] == [1, 2, 3, 9]
+    assert not is_parked(row)
+
+
+def test_what_comes_too_early_is_refused_again_where_its_conversation_is_ahead():
+    log = [*FULL, send(2), send(1), send(2)]
+    work, after = folded(log, policy=ONE)
+    owner = owner_of(position=6, committed=6, from_the_start=False, epoch=2, policy=ONE)
+    rest = entries(log)[6:]
+    owner.needs(rest)
+    again = owner.fold(rest, Rows({}, {"c": after}), START_MS)
+    assert made(again) == made(work)[1:]
+
+
+def test_parkings_in_the_store_are_as_they_were_also_those_of_before():
+    _, row = folded([*FULL, send(1)], policy=ONE)
+    assert row.parkings[-1].holds[0].passed
+    assert from_text(to_text(row.parkings)) == row.parkings
+    (before,) = from_text('[[[1,0],[1,3],true,["00ff"],[[1,2]]]]')
+    assert before == before._replace(waiting=(b"\x00\xff",), passed=((1, 2),), holds=())
+    assert to_text((before,)) == '[[[1,0],[1,3],true,["00ff"],[[1,2]]]]'
+
+
 def history(seed: int) -> list[Entry]:
     """A log of two conversations that are parked and released, with copies of everything."""
     rng = random.Random(seed)
@@ -157,19 +238,31 @@ def history(seed: int) -> list[Entry]:
     resends = [rng.choice(events) for _ in range(rng.randint(0, 14))]
     for each in resends:
         events.insert(rng.randint(events.index(each), len(events)), each)
+    step_ms = rng.choice([700, 700, 90_000])
+    return [Entry(n, START_MS + n * step_ms, each) for n, each in enumerate(events)]
+
+
+def crowded(seed: int) -> list[Entry]:
+    """A log of a parking that turns away, and of what comes again and again when it is over."""
+    rng = random.Random(seed)
+    sends = [send(number)._replace(install=bytes([number % 2]) * 16) for number in range(1, 7)]
+    others = [event("CANCEL", 2, "alice"), command("PARK", 8), command("RELEASE", 9), event("DELIVERED", 1, "bob")]
+    events = [*FULL[:2], *sends[:3], *FULL[4:]]
+    events += [rng.choice(sends + others if rng.random() < 0.4 else sends) for _ in range(rng.randint(4, 16))]
     return [Entry(n, START_MS + n * 700, each) for n, each in enumerate(events)]
 
 
+@pytest.mark.parametrize("make", [history, crowded])
 @pytest.mark.parametrize("block", range(10))
-def test_whatever_dies_the_store_ends_as_one_owner_leaves_it(block: int) -> None:
+def test_whatever_dies_the_store_ends_as_one_owner_leaves_it(block: int, make: Callable[[int], list[Entry]]) -> None:
     # cases K7, K9, M7: the gate is asked as of an offset, so what was folded twice waits or passes as the first time
     for seed in range(block * 40, block * 40 + 40):
-        log = history(seed)
+        log = make(seed)
         settings = OwnerSettings(
             partitions=1,
             messages_max=2 if seed % 2 else 1_000,
             conversations_max=1,
-            policy=Policy(parked_max=4),
+            policy=Policy(parked_max=1 + seed % 4),
             **SMALL,
         )
         truth = owner_of(partitions=1, policy=settings.policy)
@@ -192,10 +285,11 @@ def test_whatever_dies_the_store_ends_as_one_owner_leaves_it(block: int) -> None
         ), f"history {seed}"
 
 
+@pytest.mark.parametrize("make", [history, crowded])
 @pytest.mark.parametrize("block", range(4))
-def test_the_checkers_fold_of_a_log_is_the_owners(block: int) -> None:
+def test_the_checkers_fold_of_a_log_is_the_owners(block: int, make: Callable[[int], list[Entry]]) -> None:
     for seed in range(block * 50, block * 50 + 50):
-        log, policy = history(seed), Policy(parked_max=4)
+        log, policy = make(seed), Policy(parked_max=1 + seed % 4)
         owner = owner_of(partitions=1, policy=policy)
         owner.needs(log)
         work = owner.fold(log, NOTHING, START_MS)
