@@ -10,7 +10,7 @@ compares the store with the fold that wrote it. After healing, and only then, al
    to have arrived is with its recipient.
 3. Versions rise by one, offsets and ranks never fall, a message's state is the lowest of its recipients'.
 4. One outbox's messages of a conversation apply in the order of their running numbers, also through a parking, in
-   which no more wait than may.
+   which no more wait than may, and of what found no room in it; no more of those are noted than may.
 5. No message, no receipt and no row is there without the event that it must come from.
 6. No answer said more than was durable when it went out.
 7. A replay of the whole log gives the store, row for row and step for step: so a fenced owner changed nothing. A store
@@ -24,6 +24,7 @@ from itertools import pairwise
 
 from compose.checking.history import Fault, Findings, History, Own
 from compose.checking.replay import differences
+from consumers.overflow import HELD_MAX
 from consumers.rows import Transition
 from consumers.stores.contract import StoredMessage
 from schemas.lifecycle import FAILED, RANK, RECEIPTS, Kind, State, lowest
@@ -268,3 +269,6 @@ def _too_many_waiting(history: History) -> Iterator[Fault]:
         most = max((len(each.waiting) + len(each.passed) for each in row.parkings), default=0)
         if most > history.policy.parked_max:
             yield Fault("invented", b"", f"{most} records have waited in conversation {row.conversation_id}")
+        held = max((sum(len(one.seqs) + len(one.passed) for one in each.holds) for each in row.parkings), default=0)
+        if held > HELD_MAX:
+            yield Fault("invented", b"", f"{held} records were noted as without room in {row.conversation_id}")

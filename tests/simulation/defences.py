@@ -34,6 +34,8 @@ class Defences:
     """In strict mode what was not applied, or may have been, is judged by what a serial read shows."""
     gate: bool = True
     """What waited in a parked conversation goes through first, one after another."""
+    overflow: bool = True
+    """Of those for whom it had no room, each sender's come in order."""
     own_buckets: bool = True
     """What an owner keeps for later, or remembers of it, no earlier owner makes it forget."""
     stamp: bool = True
@@ -140,6 +142,7 @@ _REPLACED: dict[str, tuple[Replacement, ...]] = {
     "conditions": ((consumers.stores.cassandra_strict, "STATEMENTS", _UNCONDITIONAL),),
     "judging": ((consumers.stores.cassandra_strict.StrictWriter, "_look", _taken_as_landed),),
     "gate": ((consumers.folding, "at_gate", _open_gate),),
+    "overflow": ((consumers.parking, "at_holds", lambda _event, parkings, _at: (False, parkings)),),
     "low_water": ((consumers.owner.PartitionOwner, "commit_position", _commit_what_was_read),),
     "durable_first": (
         (consumers.pipeline.Pipeline, "_write", _durable_at_once),

@@ -22,6 +22,7 @@ BREAKS = {
     "conditions": {"diverged", "untrue", "regressed"},
     "judging": {"diverged", "untrue"},
     "gate": {"reordered"},
+    "overflow": {"reordered"},
     "own_buckets": {"stuck"},
     "stamp": {"diverged", "untrue", "regressed"},
     "version": {"regressed"},
@@ -61,7 +62,7 @@ def _runs(name):
     """Yield seeds with their plans and faults, made such that the defence is needed often."""
     for seed in range(SEEDS_MAX):
         plan, faults = of_seed(seed)
-        if name == "gate":
+        if name in {"gate", "overflow"}:
             plan, faults = replace(plan, messages=20), replace(faults, parks=0.03)
         yield seed, replace(plan, store=STORE.get(name, plan.store)), faults
 

@@ -8,7 +8,8 @@ from compose.checking.checker import check
 from compose.checking.history import KINDS, Answer, History, LateWrite, Logged, Own, Receipt, Sent, Taken
 from compose.checking.replay import changes, replay
 from consumers.fold import Policy
-from consumers.rows import At, Owner, Parking
+from consumers.overflow import HELD_MAX
+from consumers.rows import At, Hold, Owner, Parking
 from consumers.stores.contract import Content, StoredMessage
 from schemas.identity import uuid7
 from schemas.records import Event
@@ -140,6 +141,15 @@ CASES = {
                 for each in true_history().conversations
             ],
             policy=Policy(parked_max=1),
+        ),
+    ),
+    "more without room than may be noted": (
+        "invented",
+        changed(
+            conversations=[
+                each._replace(parkings=(Parking((1, 0), holds=(Hold(b"i" * 16, tuple(range(HELD_MAX + 1))),)),))
+                for each in true_history().conversations
+            ],
         ),
     ),
     "rows taken from a fenced owner": ("regressed", changed(late_writes=[LateWrite(0, 1, 2)])),
