@@ -41,6 +41,8 @@ class Lived:
         for slot in (0, 1):
             deployment.start(slot)
         self.sent = [deployment.send(self.name(n % CONVERSATIONS), n) for n in range(CONVERSATIONS * MESSAGES)]
+        deployment.flush()
+        until(self.is_committed, "what was sent is committed, so that receipts have other append times", 60)
         for event in self.sent:
             deployment.receipt("DELIVERED", event)
             deployment.receipt("READ", event)
