@@ -10,7 +10,8 @@ compares the store with the fold that wrote it. After healing, and only then, al
    to have arrived is with its recipient.
 3. Versions rise by one, offsets and ranks never fall, a message's state is the lowest of its recipients'.
 4. One outbox's messages of a conversation apply in the order of their running numbers, also through a parking, in
-   which no more wait than may, and of what found no room in it; no more of those are noted than may.
+   which no more wait than may, and of what found no room in it, of which no more is noted than may. Only what
+   waited when an operator gave it up waits for nothing any more.
 5. No message, no receipt and no row is there without the event that it must come from.
 6. No answer said more than was durable when it went out.
 7. A replay of the whole log gives the store, row for row and step for step: so a fenced owner changed nothing. A store
@@ -212,7 +213,7 @@ def _reordered(history: History) -> Iterator[Fault]:
     """Yield messages that became rows after a later one of the same outbox and conversation.
 
     An outbox that was replaced by an older copy may hold again what it had cancelled before it handed over the next: it
-    is known by that next one's forgotten id.
+    is known by that next one's forgotten id. What waited in a parking that was given up waits no longer.
     """
     forgotten = history.forgotten
     made: dict[tuple[str, str, bytes], list[tuple[int, tuple[int, int], bytes]]] = defaultdict(list)
@@ -226,9 +227,36 @@ def _reordered(history: History) -> Iterator[Fault]:
     for (_, sender, _), line in made.items():
         line.sort()
         for (_, place, message_id), (seq, later, next_id) in pairwise(line):
-            if place > later and (sender, next_id) not in forgotten:
+            if (
+                place > later
+                and (sender, next_id) not in forgotten
+                and not _was_given_up(history, message_id, place, later)
+            ):
                 told = f"applied at {place[1]}, after its successor {seq} at {later[1]}"
                 yield Fault("reordered", message_id, told)
+
+
+def _was_given_up(history: History, message_id: bytes, place: tuple[int, int], later: tuple[int, int]) -> bool:
+    """Say whether a message made at `place` had waited in a parking that was given up before `later`.
+
+    Not so what had no room in it: that is held back, and comes in order.
+    """
+    copies = [at for at, event in history.log or () if event.message_id == message_id and event.kind == Kind.SEND]
+    conversations = {event.conversation_id for _, event in history.log or () if event.message_id == message_id}
+    parkings = [
+        parking
+        for row in history.conversations or ()
+        if row.conversation_id in conversations
+        for parking in row.parkings
+    ]
+    made, overtaken = (place[0] + 1, place[1]), (later[0] + 1, later[1])
+    if any(made in hold.passed for parking in parkings for hold in parking.holds):
+        return False
+    return any(
+        parking.until not in parking.passed
+        and any(parking.since < (at.generation, at.offset) < parking.until < overtaken for at in copies)
+        for parking in parkings
+    )
 
 
 def _invented(history: History) -> Iterator[Fault]:

@@ -38,8 +38,8 @@ def logged(events):
     return [Logged(At(1, 0, offset, START_MS + offset), each) for offset, each in enumerate(events)]
 
 
-def stored(events=LOG):
-    folded = replay(logged(events), Policy())
+def stored(events=LOG, policy=Policy()):  # noqa: B008 - it is immutable
+    folded = replay(logged(events), policy)
     bodies = {each.message_id: each.body for each in events if each.kind == "SEND"}
     return [
         StoredMessage(row, Content(bodies[key[1]], ""), 0, OWNER, [(step, OWNER) for step in folded.transitions[key]])
@@ -95,6 +95,28 @@ def test_a_true_history_shows_nothing():
 def test_what_was_not_recorded_is_not_judged():
     findings = check(changed(log=None, receipts=None, answers=None, conversations=None))
     assert findings.faultless
+
+
+PARK = Event("PARK", made(800), "c", bytes(16), "operator", bytes(16))
+GIVEN_UP = PARK._replace(kind="RELEASE", seq=1)
+WAITED = (PARK, send(1, 1), GIVEN_UP, send(2, 2), send(1, 1), *LOG[2:])
+"""The first message waits, and comes second when all who wait are given up."""
+
+
+def of_log(events, parked_max=1):
+    policy = Policy(parked_max=parked_max)
+    conversations = list(replay(logged(events), policy).conversations.values())
+    return changed(stored=stored(events, policy), log=logged(events), conversations=conversations, policy=policy)
+
+
+def test_who_gives_up_what_waits_gives_up_its_order_and_no_more():
+    assert check(of_log(WAITED)).faultless
+    assert {fault.kind for fault in check(of_log(WAITED[3:])).faults} == {"reordered"}
+    # What is made before, or was not there while it was parked, has waited for nothing.
+    assert {fault.kind for fault in check(of_log((PARK, GIVEN_UP, *WAITED[3:]))).faults} == {"reordered"}
+    assert {fault.kind for fault in check(of_log((*WAITED[3:5], PARK, send(1, 1), GIVEN_UP, *LOG[2:]))).faults} == {
+        "reordered"
+    }
 
 
 CASES = {
