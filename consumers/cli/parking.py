@@ -61,7 +61,10 @@ def _release(  # noqa: PLR0913 - one parameter an option
     conversation: Conversation,
     *,
     give_up: Annotated[
-        bool, typer.Option("--give-up", help="Open it at once; what waits stays among the dead letters.")
+        bool,
+        typer.Option(
+            "--give-up", help="Open it at once; what waits stays among the dead letters, and may come out of order."
+        ),
     ] = False,
     operator: Operator = None,
     execute: Execute = False,
