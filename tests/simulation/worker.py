@@ -116,6 +116,10 @@ class WorkerProcess(Process):
             self.world.leave_after_session(self.consumer)
         self.worker = self.consumer = self.producer = None
 
+    def owned(self) -> set[int]:
+        """Return the partitions that it owns."""
+        return set() if self.worker is None else {held.partition for held, _ in self.worker._assignment.owned()}
+
     def is_quiet(self) -> bool:
         """Say whether nothing is left to be done in its partitions."""
         if self.worker is None:

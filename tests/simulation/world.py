@@ -349,6 +349,7 @@ class World:
             not self._is_under_way()
             and all(client.alive and client.is_quiet() for client in self.clients)
             and all(worker.alive and worker.is_quiet() for worker in self.workers)
+            and len(set().union(*(worker.owned() for worker in self.workers))) == len(self.events)
             and not self.shelf.keeps_something()
             and (not self.operator.parked or not any(map(is_parked, self.shelf.conversation_rows())))
         )
