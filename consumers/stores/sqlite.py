@@ -45,7 +45,7 @@ from consumers.stores.sqlite_rows import (
     put_messages,
     stored_message,
 )
-from consumers.stores.sqlite_schema import connect, migrate
+from consumers.stores.sqlite_schema import connect, immediate, migrate
 from consumers.stores.sqlite_shared import SharedConnection
 from consumers.stores.sqlite_writer import SqliteWriter, Work
 
@@ -302,14 +302,8 @@ class SqliteStore:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """Begin, yield, commit; roll back on any error."""
-        with self._reading() as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+        with self._reading() as connection, immediate(connection):
+            yield connection
 
     def _fetch(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with self._reading() as reader:

@@ -1,10 +1,12 @@
-"""The SQLite store's tables, its migrations, and how a connection to its file is opened.
+"""The SQLite store's tables, its migrations, how a connection to its file is opened, and a transaction on it.
 
 `user_version` counts the migrations that a file has seen. They are applied on opening, under a file lock, because
 several workers start at once and SQLite answers BUSY at once to two that switch the journal mode.
 """
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -106,6 +108,18 @@ def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
     if connection.execute("PRAGMA synchronous").fetchone() != (2,):
         raise StoreRefusedError("SQLite does not accept synchronous=FULL.", hint="Use another build of SQLite.")
     return connection
+
+
+@contextmanager
+def immediate(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Run a block as one write transaction, from BEGIN IMMEDIATE; roll back on any error. Raises sqlite3.Error."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def seen_migrations(path: Path) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from consumers.stores.process import OpenIn
 from consumers.stores.sqlite_errors import translating
-from consumers.stores.sqlite_schema import connect
+from consumers.stores.sqlite_schema import connect, immediate
 
 
 class SharedConnection:
@@ -27,14 +27,8 @@ class SharedConnection:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Begin IMMEDIATE, yield, commit; roll back on any error."""
         self._open.check()
-        with self._turn, translating(self._path):
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+        with self._turn, translating(self._path), immediate(self._connection) as connection:
+            yield connection
 
     def fetch(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Read rows."""

@@ -23,6 +23,7 @@ from consumers.locks.locking import TableLocks
 from consumers.locks.sqlite import SqliteLockTable
 from consumers.rows import Owner
 from consumers.stores.contract import MessageKey, Rows
+from consumers.stores.sqlite_schema import immediate
 from schemas.records import Delivery, Event
 from tests.simulation.cassandra import Session
 from tests.simulation.gateway.rules import Call
@@ -53,14 +54,8 @@ class Shared:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         self._call("begin")
-        connection = self._world.file
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with immediate(self._world.file) as connection:
             yield connection
-            connection.execute("COMMIT")
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
         self._process.touch("committed")
 
     def fetch(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
