@@ -1,11 +1,12 @@
 """A process of the simulated world: its clocks, and the points at which it may die or stand still."""
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tests.simulation.chance import Strikes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.simulation.scene import Scene
 
@@ -67,6 +68,21 @@ class Process:
         odds = world.faults.pause_at_the_worst
         if world.chaos and world.depth < 2 and world.chance.happens("pause at the worst", odds):
             world.stand_still(self, what, ms)
+
+    @contextmanager
+    def standing_still(self, ms: int) -> "Iterator[None]":
+        """Stand still while the block lets the others go on; at least `ms` have passed then."""
+        world = self.world
+        before, until = world.current, world.now + ms
+        self.frozen = True
+        world.depth += 1
+        try:
+            yield
+        finally:
+            world.now = max(world.now, until)
+            world.depth -= 1
+            self.frozen = False
+            world.current = before
 
     def run(self, step: "Callable[[], object]") -> None:
         """Run a part of the process's code; dying in it is part of it."""

@@ -249,21 +249,12 @@ class World:
         """Have a process stand still in a call while the others go on; for how long is left to chance by default."""
         ms = ms or self.chance.pick("pause", _PAUSES_MS)
         self.note(process.name, "stands still in", what, ms)
-        before = self.current
-        process.frozen = True
-        self.depth += 1
-        until = self.now + ms
         is_expelled = ms > SETTINGS.session_timeout_s * 1000
-        if is_expelled and isinstance(process, WorkerProcess) and process.consumer is not None:
-            process.consumer.expel(self.deafness())
-        try:
+        with process.standing_still(ms):
+            if is_expelled and isinstance(process, WorkerProcess) and process.consumer is not None:
+                process.consumer.expel(self.deafness())
             for _ in range(self.chance.whole("meanwhile", 5, 60)):
                 self.step()
-        finally:
-            self.now = max(self.now, until)
-            self.depth -= 1
-            process.frozen = False
-            self.current = before
 
     def deafness(self) -> float:
         deaf = self.chance.happens("deaf", self.faults.expelled_without_knowing)

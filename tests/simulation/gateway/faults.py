@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from random import Random
 
+from tests.simulation.faults import without
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayFaults:
@@ -69,7 +71,7 @@ MILD = GatewayFaults()
 LONG_PAUSES = replace(MILD, pause_in_a_call=0.03, pause_at_the_worst=0.15, move=0.06)
 BAD_GATEWAY = replace(MILD, call_fails=0.5, answer_lost=0.3, call_stalls=0.3, crash_in_a_call=0.01)
 _PROFILES = (MILD, LONG_PAUSES, BAD_GATEWAY)
-NO_FAULTS = replace(MILD, **dict.fromkeys(GatewayFaults.__dataclass_fields__, 0.0))
+NO_FAULTS = without(MILD, tuple(GatewayFaults.__dataclass_fields__))
 
 
 def of_seed(seed: int) -> tuple[GatewayPlan, GatewayFaults]:

@@ -112,17 +112,9 @@ class GatewayWorld:
     def stand_still(self, process: Process, what: str, ms: int = 0) -> None:
         ms = ms or self.chance.pick("pause", _PAUSES_MS)
         self.note(process.name, "stands still in", what, ms)
-        before, until = self.current, self.now + ms
-        process.frozen = True
-        self.depth += 1
-        try:
+        with process.standing_still(ms):
             for _ in range(self.chance.whole("meanwhile", 3, 50)):
                 self.step()
-        finally:
-            self.now = max(self.now, until)
-            self.depth -= 1
-            process.frozen = False
-            self.current = before
 
     # the log
 
