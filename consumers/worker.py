@@ -386,7 +386,6 @@ class Worker:
         self._report(self.status())
         held = list(self._assignment.held.values())
         self._drain(held)
-        self._observe()
         clean = not self._stash and not any(each.flights for each in held)
         unreported = self._publisher.close(max(0.0, deadline - monotonic()))
         return clean and unreported == 0
