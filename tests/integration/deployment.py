@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -14,8 +14,10 @@ from typing import Any
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from consumers.stores.contract import StoredMessage
 from schemas.codec import PLAIN
 from schemas.identity import uuid7
+from schemas.lifecycle import State
 from schemas.records import NO_ID, Acknowledgement, DeadLetter, Delivery, Event
 from schemas.topics import DEAD_LETTERS, EVENTS, INBOX
 
@@ -74,6 +76,14 @@ def dropped(worker: WorkerProcess) -> bool:
     return bool(
         worker.lines("lease lost: another worker owns the partition; dropped") or worker.lines("partitions lost")
     )
+
+
+def check_story(found: StoredMessage | None, event: Event) -> None:
+    """A message went sent, delivered, read, and has its content."""
+    assert found is not None
+    assert [each.state for each, _ in found.transitions] == [State.SENT, State.DELIVERED, State.READ]
+    assert found.row.version == 3
+    assert found.content.body == event.body
 
 
 @dataclass
@@ -161,6 +171,18 @@ class Deployment:
         event = Event(kind, self.id(), conversation, NO_ID, actor, b"j" * 16, subject=subject)
         self.put(event)
         return event
+
+    def talk(self, names: Sequence[str], messages: int) -> list[Event]:
+        """Write messages and their receipts, in turn in each of the named conversations; return the messages."""
+        sent = []
+        for seq in range(1, messages + 1):
+            for name in names:
+                event = self.send(name, seq)
+                self.receipt("DELIVERED", event)
+                self.receipt("READ", event)
+                sent.append(event)
+        self.flush()
+        return sent
 
     def put(self, event: Event) -> None:
         """Write an event."""

@@ -21,7 +21,7 @@ from schemas.lifecycle import State
 from schemas.records import Event
 from schemas.topics import PARTITIONS_LOCAL
 from tests.integration.commands import Ran
-from tests.integration.deployment import Deployment
+from tests.integration.deployment import Deployment, check_story
 
 
 class Real(Deployment):
@@ -37,22 +37,11 @@ class Real(Deployment):
     def check_stories(self, sent: list[Event]) -> None:
         """Each message went sent, delivered, read, once."""
         for event in sent:
-            found = self.store.message((event.conversation_id, event.message_id))
-            assert found is not None
-            assert [each.state for each, _ in found.transitions] == [State.SENT, State.DELIVERED, State.READ]
-            assert (found.row.version, found.content.body) == (3, event.body)
+            check_story(self.store.message((event.conversation_id, event.message_id)), event)
 
     def write(self, conversations: int, messages: int) -> list[Event]:
         """Write messages and their receipts in conversations that no other test has."""
-        sent = []
-        for seq in range(1, messages + 1):
-            for number in range(conversations):
-                event = self.send(f"{self.settings['group']}-{number}", seq)
-                self.receipt("DELIVERED", event)
-                self.receipt("READ", event)
-                sent.append(event)
-        self.flush()
-        return sent
+        return self.talk([f"{self.settings['group']}-{number}" for number in range(conversations)], messages)
 
     @property
     def keyspace(self) -> str:

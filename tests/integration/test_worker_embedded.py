@@ -17,7 +17,7 @@ from schemas.codec import encode
 from schemas.lifecycle import Outcome, Reason, State
 from schemas.partitioner import partition_of
 from schemas.records import Event
-from tests.integration.deployment import PARTITIONS, Deployment, dropped, until
+from tests.integration.deployment import PARTITIONS, Deployment, check_story, dropped, until
 
 SETTINGS: dict[str, Any] = {
     "group": "twotick",
@@ -63,15 +63,7 @@ def all_read(deployment: Deployment, sent: list[Event]) -> bool:
 
 def conversations(deployment: Deployment, count: int, messages: int) -> list[Event]:
     """Write messages and their receipts in several conversations."""
-    sent = []
-    for seq in range(1, messages + 1):
-        for number in range(count):
-            event = deployment.send(f"c{number}", seq)
-            deployment.receipt("DELIVERED", event)
-            deployment.receipt("READ", event)
-            sent.append(event)
-    deployment.flush()
-    return sent
+    return deployment.talk([f"c{number}" for number in range(count)], messages)
 
 
 def check_stories(deployment: Deployment, sent: list[Event]) -> None:
@@ -79,10 +71,7 @@ def check_stories(deployment: Deployment, sent: list[Event]) -> None:
     rows = stored(deployment)
     assert set(rows) == {event.message_id for event in sent}
     for event in sent:
-        found = rows[event.message_id]
-        assert [each.state for each, _ in found.transitions] == [State.SENT, State.DELIVERED, State.READ]
-        assert found.row.version == 3
-        assert found.content.body == event.body
+        check_story(rows[event.message_id], event)
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
