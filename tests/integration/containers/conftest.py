@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.containers.deployment import Deployment
+from tests.integration.containers.deployment import Deployment, lent, started
 from tests.integration.containers.engine import Engine, why_not
 from tests.integration.containers.servers import IMAGES, Servers
 from tests.missing import missing
@@ -32,20 +32,12 @@ def engine() -> Iterator[Engine]:
 @pytest.fixture(scope="session")
 def servers(engine: Engine) -> Iterator[Servers]:
     """Give servers that a record and a row have made their round trip through."""
-    servers = Servers(engine)
-    try:
-        servers.start()
+    with started(Servers(engine)) as servers:
         yield servers
-    finally:
-        servers.remove()
 
 
 @pytest.fixture
 def deployment(servers: Servers, tmp_path: Path) -> Iterator[Deployment]:
     """Give empty topics and tables, and a place for clients and workers."""
-    deployment = Deployment(servers, tmp_path)
-    try:
-        deployment.begin_anew()
+    with lent(servers, tmp_path) as deployment:
         yield deployment
-    finally:
-        deployment.end()

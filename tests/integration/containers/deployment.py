@@ -1,6 +1,9 @@
 """A deployment on servers in containers: workers beside them, clients on this machine."""
 
 import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from compose.wiring import Wiring
 from consumers.stores.contract import StoredMessage
-from producers import Client
+from producers import Client, Outgoing
 from schemas.topics import PARTITIONS_LOCAL, TOPICS
 from tests.faults.cql import KEYSPACE, Tables
 from tests.faults.crew import Places, until
@@ -102,6 +105,44 @@ class Deployment:
         """Remove its containers."""
         for box in self._boxes:
             box.remove()
+
+
+@contextmanager
+def lent(servers: Servers, folder: Path) -> Iterator[Deployment]:
+    """Give empty topics and tables, and a place for clients and workers."""
+    deployment = Deployment(servers, folder)
+    try:
+        deployment.begin_anew()
+        yield deployment
+    finally:
+        deployment.end()
+
+
+@contextmanager
+def started(servers: Servers) -> Iterator[Servers]:
+    """Start servers, and remove them in the end."""
+    try:
+        servers.start()
+        yield servers
+    finally:
+        servers.remove()
+
+
+def talk(alice: Client, bob: Client, bodies: Sequence[str], *, conversations: int, within_s: float) -> None:
+    """Have alice send and bob read, each in its time, until she knows of every message that it is read."""
+    sent = alice.send_many(
+        [Outgoing(to="bob", body=body, conversation=f"c{n % conversations}") for n, body in enumerate(bodies)]
+    )
+    got = []
+    for message in bob:
+        message.mark_read()
+        got.append(message.text)
+        if len(got) == len(bodies):
+            break
+    deadline = time.monotonic() + within_s
+    for one in sent:
+        one.wait("read", timeout_s=max(0.1, deadline - time.monotonic()))
+    assert sorted(got) == sorted(bodies)
 
 
 def health(box: Box) -> Any:

@@ -3,13 +3,11 @@
 Readiness of the servers is a record and a row that came back (case T3, `servers`).
 """
 
-import time
-
 import pytest
 
 from compose.stacks.errors import NotHealthyError
-from producers import Outgoing
 from schemas.lifecycle import State
+from tests.integration.containers.deployment import talk
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -22,19 +20,7 @@ def test_every_message_is_read_its_row_says_so_and_workers_need_no_rights(deploy
     workers = deployment.start_workers("worker-a", "worker-b")
     bodies = [f"message {number}" for number in range(MESSAGES)]
     with deployment.client("alice") as alice, deployment.client("bob") as bob:
-        sent = alice.send_many(
-            [Outgoing(to="bob", body=body, conversation=f"c{n % CONVERSATIONS}") for n, body in enumerate(bodies)]
-        )
-        got = []
-        for message in bob:
-            message.mark_read()
-            got.append(message.text)
-            if len(got) == MESSAGES:
-                break
-        deadline = time.monotonic() + 120
-        for one in sent:
-            one.wait("read", timeout_s=max(0.1, deadline - time.monotonic()))
-    assert sorted(got) == sorted(bodies)
+        talk(alice, bob, bodies, conversations=CONVERSATIONS, within_s=120)
     rows = deployment.rows()
     assert sorted(row.content.body.decode() for row in rows) == sorted(bodies)
     for found in rows:
