@@ -116,7 +116,7 @@ def _folded(bootstrap_servers: str, count: int) -> Iterator[Poll]:
         writes = []
         for partition, entries in batches.items():
             work = owners[partition].fold(entries, Rows({}, {}), time.time_ns() // 1_000_000)
-            owners[partition].durable(work)
+            owners[partition].durable()
             writes.append((work.message_writes(), work.conversation_writes()))
         yield Poll(len(messages), writes)
     consumer.close()

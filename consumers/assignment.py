@@ -93,7 +93,7 @@ class Assignment:
         LOG.info("partitions assigned", extra={"partitions": sorted(each.partition for each in partitions)})
 
     def on_revoke(self, consumer: Any, partitions: Iterable[TopicPartition]) -> None:  # noqa: ANN401
-        """Finish what has been read of partitions that go elsewhere, within one deadline; commit; let go.
+        """Finish what has begun of partitions that go elsewhere, within one deadline; commit; let go.
 
         Partitions that were never held are ignored (case K6).
         """
@@ -185,6 +185,7 @@ class Assignment:
         held.counted, held.traffic = Counted(), Traffic(monotonic())
         held.stage = Stage.OWNED
         held.committed = -1 if start.replays else start.committed
+        held.read_to = start.position
         held.attempts = 0
         self._assign_at(held.partition, start.position)
         self._share_memory()
@@ -257,13 +258,15 @@ class Assignment:
             low, high = self._consumer.get_watermark_offsets(asked, timeout=ASK_TIMEOUT_S)
         except KafkaException as error:
             raise translated(error, f"asking for the first offset of partition {partition}") from error
-        position = held.owner.position
+        position = held.read_to
         if not low <= position <= high:
             self._lost_range(partition, (position, low) if position < low else (high, position))
-            position = low
+            if position > high:
+                self._pipeline.drop_waiting(held)  # other records have these offsets now
+            held.read_to = low
         self._consumer.incremental_unassign([asked])
-        self._assign_at(partition, position)
-        held.owner.position = min(position, held.owner.position)
+        self._assign_at(partition, held.read_to)
+        held.owner.position = min(held.read_to, held.owner.position)
 
     def _share_memory(self) -> None:
         """Give each partition its part of what may be in memory."""

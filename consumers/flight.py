@@ -22,15 +22,12 @@ class Flight:
     __slots__ = (
         "conflicts",
         "conversations",
-        "durable",
         "entries",
         "held",
         "letters_of",
         "messages",
         "owner",
-        "published",
         "records",
-        "under_way",
         "work",
     )
 
@@ -50,21 +47,15 @@ class Flight:
         self.records = len(entries)
         self.letters_of = letters_of
         """Makes the batch's dead letters."""
-        self.under_way = False
-        """Whether its rows are on their way to the store, or wait to be tried again."""
         self.conflicts = 0
         """How often it had to be folded again."""
         self.messages: list[MessageWrite] = work.message_writes()
         self.conversations: list[ConversationWrite] = work.conversation_writes()
-        self.durable = False
-        self.published = False
-        """Whether its answers are on their way; its rows need not stay in memory then."""
 
     def folded_again(self, work: Work) -> None:
         """Take the outcome of another fold; its rows are to be written anew."""
         self.work = work
         self.messages, self.conversations = work.message_writes(), work.conversation_writes()
-        self.durable = False
 
     def outgoing(self, encode: Callable[[Record], bytes], gateway: Gateway) -> Iterator[Outgoing]:
         """Yield the batch's answers, deliveries and dead letters, each encoded when it is asked for."""

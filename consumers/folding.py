@@ -3,7 +3,7 @@
 `apply` folds an event that is to be written and answered; `warm` folds one that an owner before us has finished.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -91,7 +91,7 @@ class Takeover:
 class Folding:
     """The rows of one partition that are in memory."""
 
-    __slots__ = ("_dirty", "_dirty_conversations", "_settings", "_takeover", "conversations", "messages", "pending")
+    __slots__ = ("_settings", "_takeover", "conversations", "messages", "pending")
 
     def __init__(self, settings: OwnerSettings, takeover: Takeover, pending: PendingDeliveries) -> None:
         allowance_ms = settings.policy.id_ahead_ms_max + settings.broker_clock_skew_ms
@@ -101,9 +101,6 @@ class Folding:
         self.pending = pending
         self._settings = settings
         self._takeover = takeover
-        self._dirty: dict[MessageKey, tuple[int, MessageWrite]] = {}
-        self._dirty_conversations: dict[str, tuple[int, int]] = {}
-        """The newest batch that writes each, and the version that was durable before."""
 
     def load(self, cold: Rows) -> None:
         """Take in rows that were read; what is in memory is newer and stays.
@@ -121,10 +118,8 @@ class Folding:
     def replace(self, messages: Iterable[MessageKey], conversations: Iterable[str], found: Rows) -> None:
         """Take rows as they were found where someone else has written them: what is in memory of them is wrong."""
         for key in messages:
-            self._dirty.pop(key, None)
             self.messages.replace(key, found.messages.get(key))
         for conversation_id in conversations:
-            self._dirty_conversations.pop(conversation_id, None)
             row = found.conversations.get(conversation_id) or ConversationRow(conversation_id)
             self.conversations.replace(row)
 
@@ -132,24 +127,10 @@ class Folding:
         """Go on with another schedule."""
         self._settings = replace(self._settings, schedule=schedule)
 
-    def evict(self) -> None:
-        """Put out what is over the limits, but nothing that is not durable."""
-        self.messages.evict(self._dirty)
-        self.conversations.evict(self._dirty_conversations)
-
-    def durable(self, work: Work) -> None:
-        """Note that a batch's rows are in the store."""
-        _clean(self._dirty_conversations, work.conversations, work.number)
-        number, dirty = work.number, self._dirty
-        written: dict[KeyObject, MessageWrite] = work.messages
-        for key in written:
-            held = dirty.get(key)
-            if held is not None and held[0] == number:
-                del dirty[key]
-
-    def is_durable(self, key: MessageKey) -> bool:
-        """Say whether all that is known of a message is in the store."""
-        return key not in self._dirty
+    def evict(self, work: Work) -> None:
+        """Put out what is over the limits, but nothing that the batch has yet to write."""
+        self.messages.evict(work.messages)
+        self.conversations.evict(work.conversations)
 
     def apply(self, event: Event, at: At, work: Work) -> None:
         """Fold one event: its writes, answers and refusals go into `work`."""
@@ -186,7 +167,7 @@ class Folding:
                 # What broke a limit is not kept: it may be as large as a record can be.
                 body = b"" if row.state == _REJECTED else event.body
                 made = _new(MessageWrite, (row, (folded.transition,), body, event.content_type, event.expires_at))
-                self._write(key, made, work)
+                work.messages[key] = made
             if conversation is not None and folded.outcome in _SAME_MESSAGE:
                 folded = self._first_copy(event, folded, conversation, at, work)
         if passage is not None and conversation is not None:
@@ -254,13 +235,14 @@ class Folding:
         if before is not None and row is not None:
             if transition is not None:
                 self.messages.rows[key] = row
-                held = self._dirty.get(key)
+                written: dict[KeyObject, MessageWrite] = work.messages
+                held = written.get(key)
                 if held is None:
-                    moved = _new(MessageWrite, (row, (transition,), None, "", 0))
+                    written[key] = _new(MessageWrite, (row, (transition,), None, "", 0))
                 else:
-                    _, transitions, body, content_type, expires_at = held[1]
-                    moved = _new(MessageWrite, (row, (*transitions, transition), body, content_type, expires_at))
-                self._write(key, moved, work)
+                    _, transitions, body, content_type, expires_at = held
+                    moved = (row, (*transitions, transition), body, content_type, expires_at)
+                    written[key] = _new(MessageWrite, moved)
                 if row.state != before.state:
                     work.acknowledgements.append(tick(event, row, at))
                 if _SENT not in row.receipts:
@@ -298,16 +280,11 @@ class Folding:
             self._write_conversation(conversation, folded.row, work)
         work.tally.count(folded.outcome, folded.reason)
 
-    def _write(self, key: KeyObject, write: MessageWrite, work: Work) -> None:
-        work.messages[key] = write
-        self._dirty[key] = (work.number, write)
-
     def _write_conversation(self, conversation: Conversation, row: ConversationRow, work: Work) -> None:
-        dirty = self._dirty_conversations.get(row.conversation_id)
-        base = conversation.row.version if dirty is None else dirty[1]
+        held = work.conversations.get(row.conversation_id)
+        base = conversation.row.version if held is None else held.base
         conversation.row = row
         work.conversations[row.conversation_id] = ConversationWrite(row, base)
-        self._dirty_conversations[row.conversation_id] = (work.number, base)
 
     def _answer(self, event: Event, folded: Folded, at: At, work: Work) -> None:
         if event.actor and event.kind != _EXPIRE:
@@ -432,11 +409,3 @@ def _is_copy(event: Event, row: MessageRow, at: At) -> bool:
     if row.applied < (at.generation, at.offset) or row.sent_at < at.appended_at:
         return True
     return row.sent_at == at.appended_at and (event.kind == SEND) != bool(row.digest)
-
-
-def _clean(dirty: dict[str, tuple[int, int]], written: Mapping[str, object], number: int) -> None:
-    """Forget what a batch has written, unless a later batch has it too."""
-    for name in written:
-        held = dirty.get(name)
-        if held is not None and held[0] == number:
-            del dirty[name]

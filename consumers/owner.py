@@ -4,7 +4,7 @@ The shell around it (a worker, or a simulation) does, for every batch:
 
 1. `needs(entries)`: read these rows, all at once, and nothing else.
 2. `fold(entries, rows, now)`: the writes, answers and refusals of the batch. Write the rows.
-3. When they are durable: `durable(work)`; publish the answers and refusals. Batches are told in order.
+3. When they are durable: `durable()`; publish the answers and refusals. Then the next batch may be folded.
 4. When those are reported: `finished(work)`. `commit_position` may have moved.
 
 And now and then `due`, `redelivered` and `take_spill` for deliveries whose receipt does not come.
@@ -32,12 +32,12 @@ class PartitionOwner:
     """One partition's fold, cache, pending deliveries and low-water mark."""
 
     __slots__ = (
-        "_batches",
         "_committed",
         "_folding",
         "_low_water",
         "_settings",
         "_takeover",
+        "_unwritten",
         "_warm_to",
         "pending",
         "position",
@@ -56,7 +56,8 @@ class PartitionOwner:
         self._warm_to = takeover.committed
         self._low_water = LowWaterMark(max(takeover.committed, takeover.position))
         self._committed = self._low_water.offset
-        self._batches = 0
+        self._unwritten: Work | None = None
+        """The batch whose rows may not be in the store."""
 
     @property
     def owner(self) -> Owner:
@@ -72,6 +73,11 @@ class PartitionOwner:
     def warming_up(self) -> bool:
         """Whether records before the committed position are still to come."""
         return self.position < self._warm_to
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a batch's rows are not in the store yet: no other may be folded."""
+        return self._unwritten is not None
 
     @property
     def low_water(self) -> int:
@@ -134,15 +140,17 @@ class PartitionOwner:
     def fold(self, entries: Sequence[Entry], cold: Rows, now_ms: int) -> Work:
         """Fold records in the order of their offsets; `cold` is what was found of what `needs` named for them.
 
-        `now_ms` (since 1970) is used for nothing but the times of redelivery.
+        `now_ms` (since 1970) is used for nothing but the times of redelivery. Raises RuntimeError while the batch
+        before is not durable: what is written of a row is what has changed since it was.
         """
+        if self._unwritten is not None:
+            raise RuntimeError(f"partition {self.partition}: the batch before is not durable")
         folding = self._folding
         self._cover(entries)
         folding.load(cold)
-        self._batches += 1
         self.position = entries[-1].offset + 1
         span = self._low_water.begin(max(self.position, self._low_water.offset))
-        work = Work(self._batches, span, now_ms)
+        work = self._unwritten = Work(span, now_ms)
         generation, partition, warm_to = self._takeover.generation, self._takeover.partition, self._warm_to
         # Half the time of the named tuple's own constructor.
         apply, make = folding.apply, tuple.__new__
@@ -156,7 +164,7 @@ class PartitionOwner:
                 work.refuse(offset, reason, detail)
             else:
                 apply(event, make(At, (generation, partition, offset, appended_at)), work)
-        folding.evict()
+        folding.evict(work)
         return work
 
     def refold(self, work: Work, entries: Sequence[Entry], conflict: Conflict) -> Work:
@@ -165,7 +173,7 @@ class PartitionOwner:
         What was to be written of the others stays; they are ahead of these records now, as they are after a crash, so
         the answers are those of a replay.
         """
-        again = Work(work.number, work.span, work.now_ms)
+        again = self._unwritten = Work(work.span, work.now_ms)
         again.messages = {key: write for key, write in work.messages.items() if key not in conflict.messages}
         again.conversations = {
             name: write for name, write in work.conversations.items() if name not in conflict.conversations
@@ -185,9 +193,9 @@ class PartitionOwner:
         """Take rows as they were found where someone else has written them."""
         self._folding.replace(conflict.messages, conflict.conversations, found)
 
-    def durable(self, work: Work) -> None:
-        """Note that a batch's rows are in the store; batches are told in order."""
-        self._folding.durable(work)
+    def durable(self) -> None:
+        """Note that the batch's rows are in the store."""
+        self._unwritten = None
 
     def finished(self, work: Work) -> None:
         """Note that a batch's rows are durable and its answers reported."""
@@ -229,7 +237,7 @@ class PartitionOwner:
 
     def is_durable(self, key: MessageKey) -> bool:
         """Say whether all that is known of a message is in the store."""
-        return self._folding.is_durable(key)
+        return self._unwritten is None or key not in self._unwritten.messages
 
     def take_spill(self, now_ms: int, limit: int) -> tuple[Spill, dict[int, list[Pending]]] | None:
         """Take deliveries that must be kept in the store instead of in memory, by the bucket in which they are due.

@@ -1,9 +1,9 @@
 """Batches in flight: rows into the store, then answers into Kafka, then the low-water mark.
 
-Within a partition answers go out in the order of the batches, each when its rows and those before it are durable.
+A partition has one batch at a time on its way into the store, so answers go out in the order of the batches.
 A write that failed is made again, the same one, after a growing wait; meanwhile nothing more is read (case C8).
-Where someone else has written a row (strict mode), the row is read, the partition's unfinished batches are folded
-again on it and written again, a bounded number of times.
+Where someone else has written a row (strict mode), the row is read and the batch is folded on it and written again, a
+bounded number of times.
 """
 
 import logging
@@ -64,7 +64,6 @@ class Pipeline:
         self._counters = counters
         self._settled: SimpleQueue[tuple[Settled, Exception | None]] = SimpleQueue()
         self._retries: list[Callable[[], None]] = []
-        self._conflicts: dict[HeldPartition, Conflict] = {}
         self.fenced: list[HeldPartition] = []
         """Partitions of which the store says that a later owner has them."""
         self.unwritten = 0
@@ -72,7 +71,7 @@ class Pipeline:
         self.finished = 0
         """Records that are finished, since the start."""
         self.unfinished = 0
-        """Records that were folded and are not finished."""
+        """Records that were read and are not finished."""
 
     def done(self, settled: Settled) -> Done:
         """Return a store's callback that has `settled` called on the worker's thread."""
@@ -90,10 +89,8 @@ class Pipeline:
         now_ms: int,
     ) -> None:
         """Send a batch of `held`'s owner on its way; it was folded from `entries`, which `messages` were in Kafka."""
-        flight = Flight(held, owner, work, entries, partial(_letters, messages, owner.owner, now_ms))
-        held.flights.append(flight)
-        self.unfinished += flight.records
-        self._write(flight)
+        held.writing = Flight(held, owner, work, entries, partial(_letters, messages, owner.owner, now_ms))
+        self._write(held.writing)
 
     def _write(self, flight: Flight) -> None:
         if flight.held.stage is not Stage.OWNED:
@@ -101,72 +98,50 @@ class Pipeline:
         if not flight.messages and not flight.conversations:
             self._written(flight, None)
             return
-        done = self.done(partial(self._written, flight))
-        flight.under_way = True
         self._counters.row_writes += len(flight.messages) + len(flight.conversations)
+        done = self.done(partial(self._written, flight))
         owner = flight.owner.owner
         self._store.write(owner, flight.messages, flight.conversations, done, partition=flight.held.partition)
 
     def _written(self, flight: Flight, error: Exception | None) -> None:
-        held = flight.held
-        if held.stage is not Stage.OWNED:
+        if flight.held.stage is not Stage.OWNED:
             return
-        if isinstance(error, VersionConflictError):
+        if error is None:
+            self._publish(flight)
+        elif isinstance(error, VersionConflictError):
             self._conflict(flight, error)
         elif isinstance(error, OwnerFencedError):
-            self.fence(held)
-        elif error is not None:
-            self.retry(error, partial(self._write, flight))
-            return
+            self.fence(flight.held)
         else:
-            flight.durable = True
-            self._publish_durable(held)
-        flight.under_way = False
+            self.retry(error, partial(self._write, flight))
 
     def _conflict(self, flight: Flight, error: VersionConflictError) -> None:
-        """Note that rows of a batch were written by someone else; raise where that has no end."""
+        """Fold a batch again whose rows were written by someone else; raise where that has no end."""
         rows = len(error.messages) + len(error.conversations)
         self._counters.version_conflicts += rows
         self._counters.conflict(ConflictKind.VERSION, rows)
         flight.conflicts += 1
         if flight.conflicts > CONFLICTS_MAX:
             raise error
-        conflict = self._conflicts.setdefault(flight.held, Conflict(set(), set()))
-        conflict.messages.update(error.messages)
-        conflict.conversations.update(error.conversations)
         LOG.warning(
             "rows were changed by someone else: they are read and folded again",
             extra={"partition": flight.held.partition, "rows": rows},
         )
+        self._fold_again(flight, Conflict(set(error.messages), set(error.conversations)).widened(flight.work))
 
-    @property
-    def folds_again(self) -> bool:
-        """Whether batches wait to be folded again; nothing may be folded before that."""
-        return bool(self._conflicts)
-
-    def _settle_conflicts(self) -> None:
-        """Fold again what conflicts have stopped, once none of the partition's rows is on its way."""
-        for held in list(self._conflicts):
-            if not any(flight.under_way for flight in held.flights):
-                try:
-                    self._fold_again(held, self._conflicts[held])
-                except WorkerError as error:
-                    self.store_failed(error)
-                    return
-                self._outage.over()
-
-    def _fold_again(self, held: HeldPartition, conflict: Conflict) -> None:
-        """Read the rows, fold the partition's unpublished batches on them, in order, and write those again."""
-        flights = [flight for flight in held.flights if not flight.published]
-        for flight in flights:
-            conflict = conflict.widened(flight.work)
-        found = self._store.read(list(conflict.messages), list(conflict.conversations))
-        del self._conflicts[held]
-        flights[0].owner.replace(conflict, found)
-        for flight in flights:
-            flight.folded_again(flight.owner.refold(flight.work, flight.entries, conflict))
-        for flight in flights:
-            self._write(flight)
+    def _fold_again(self, flight: Flight, conflict: Conflict) -> None:
+        """Read the rows, fold the batch on them, write it again."""
+        if flight.held.stage is not Stage.OWNED:
+            return
+        try:
+            found = self._store.read(list(conflict.messages), list(conflict.conversations))
+        except WorkerError as error:
+            self.retry(error, partial(self._fold_again, flight, conflict))
+            return
+        self._outage.over()
+        flight.owner.replace(conflict, found)
+        flight.folded_again(flight.owner.refold(flight.work, flight.entries, conflict))
+        self._write(flight)
 
     def fence(self, held: HeldPartition) -> None:
         """Note that the store has refused what this worker wrote: a later owner has the partition."""
@@ -187,17 +162,15 @@ class Pipeline:
             wait_s = self._outage.failed(str(error), monotonic(), random())  # noqa: S311 - spreads retries
             LOG.warning("the store does not answer", extra={"error": str(error), "wait_s": round(wait_s, 2)})
 
-    def _publish_durable(self, held: HeldPartition) -> None:
-        """Publish the answers of the batches that are durable and have nothing unwritten before them."""
-        for flight in held.flights:
-            if not flight.durable:
-                return
-            if not flight.published:
-                flight.published = True
-                flight.messages, flight.conversations = [], []
-                flight.owner.durable(flight.work)
-                self._publisher.submit(Job(flight.outgoing(self._encode, self._gateway), partial(self._finish, flight)))
-                flight.entries, flight.letters_of = (), _no_letters
+    def _publish(self, flight: Flight) -> None:
+        """Publish the answers of a batch whose rows are in the store; the next one may be folded."""
+        held = flight.held
+        held.writing = None
+        held.flights.append(flight)
+        flight.owner.durable()
+        flight.messages, flight.conversations = [], []
+        self._publisher.submit(Job(flight.outgoing(self._encode, self._gateway), partial(self._finish, flight)))
+        flight.entries, flight.letters_of = (), _no_letters
 
     def _finish(self, flight: Flight) -> None:
         held, work = flight.held, flight.work
@@ -217,7 +190,7 @@ class Pipeline:
     @property
     def tries_again(self) -> bool:
         """Whether something is on its way to the store, or will be, that shows whether the store is back."""
-        return self.unwritten > 0 or bool(self._retries) or bool(self._conflicts)
+        return self.unwritten > 0 or bool(self._retries)
 
     def serve(self, wait_s: float = 0.0) -> None:
         """Take what the store has answered, waiting at most `wait_s` for the first; try failed writes again."""
@@ -236,13 +209,15 @@ class Pipeline:
             retries, self._retries = self._retries, []
             for again in retries:
                 again()
-        if self._conflicts and monotonic() >= self._outage.until:
-            self._settle_conflicts()
+
+    def drop_waiting(self, held: HeldPartition) -> None:
+        """Forget what was read and is not folded."""
+        self.unfinished -= len(held.waiting)
+        held.take_waiting()
 
     def give_up(self, held: HeldPartition) -> None:
         """Forget a partition's batches; what the store or Kafka still says about them is ignored."""
-        self.unfinished -= sum(flight.records for flight in held.flights)
-        self._conflicts.pop(held, None)
+        self.unfinished -= held.unfinished
         held.give_up()
 
 

@@ -63,7 +63,7 @@ class WorkerSettings:
     """Records taken from Kafka at a time."""
     records_in_flight_max: int = 16_000
     """Records that may be unfinished before no more is read."""
-    in_flight_s_max: float = 0.5
+    in_flight_s_max: float = 1.0
     """Nor more than are finished in this time at the speed of late, but two batches at least: what comes in waits
     behind them, so a busy partition holds up the others no longer than this."""
     commit_interval_s: float = 1.0
@@ -75,7 +75,7 @@ class WorkerSettings:
     watchdog_s: float = 120.0
     """A worker with records waiting that finishes none for so long, though no server is down, ends."""
     drain_timeout_s: float = 20.0
-    """How long a revoke or a stop may take to finish what has been read."""
+    """How long a revoke or a stop may take to finish the batches that have begun."""
     on_lost_range: Literal["stop", "earliest"] = "stop"
     """When the log no longer holds the committed position: stop, or go on at the earliest record there is."""
     allow_new_topic: bool = False

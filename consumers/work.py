@@ -89,18 +89,16 @@ class Work:
         "deliveries",
         "messages",
         "now_ms",
-        "number",
         "refusals",
         "span",
         "tally",
     )
 
-    def __init__(self, number: int, span: Span, now_ms: int) -> None:
-        self.number = number
+    def __init__(self, span: Span, now_ms: int) -> None:
         self.span = span
         self.now_ms = now_ms
         self.messages: dict[MessageKey, MessageWrite] = {}
-        """Each tells all of its row that is not known to be durable: it stands alone if the one before never lands."""
+        """Each tells all of its row that is not in the store: what the batch changes."""
         self.conversations: dict[str, ConversationWrite] = {}
         self.acknowledgements: list[Acknowledgement] = []
         self.deliveries: list[Delivery] = []

@@ -19,13 +19,12 @@ from consumers.errors import StoreUnavailableError, StuckError, WorkerError
 from consumers.gateway import Gateway, Nobody
 from consumers.health import Progress
 from consumers.held import HeldPartition, Stage
-from consumers.intake import Entry, Intake
+from consumers.intake import Intake
 from consumers.kafka_clients import LOG as KAFKA_LOG
 from consumers.kafka_clients import consumer_config, producer_config
 from consumers.kafka_errors import POSITION_GONE, is_fatal, verdict
 from consumers.logs import set_level
 from consumers.outage import Outage
-from consumers.owner import PartitionOwner
 from consumers.pipeline import Pipeline
 from consumers.publisher import Publisher
 from consumers.reading import BUSY_WAIT_S, Reader
@@ -45,18 +44,6 @@ REMIND_INTERVAL_S: Final = 0.25
 LEAVE_S: Final = 5.0
 """For the last commit and for leaving the group; where no coordinator answers, the client by itself waits for 45 s."""
 _NOTHING: Final = Rows({}, {})
-
-
-class Batch:
-    """Records of one partition, decoded, on their way to its owner."""
-
-    __slots__ = ("entries", "held", "messages", "owner")
-
-    def __init__(self, held: HeldPartition, owner: PartitionOwner) -> None:
-        self.held = held
-        self.owner = owner
-        self.entries: list[Entry] = []
-        self.messages: list[Any] = []
 
 
 class Worker:
@@ -123,7 +110,6 @@ class Worker:
         self._consumer: Any = None
         self._stopping = Event()
         self._failure: WorkerError | None = None
-        self._stash: list[Batch] = []
         self._deadline: float | None = None
         now = monotonic()
         self._turn_at = now
@@ -139,7 +125,7 @@ class Worker:
         self._gateway.drop(partition)
 
     def stop(self) -> None:
-        """Have `run` finish what has been read, and return; the time for that begins now."""
+        """Have `run` finish what has begun, and return; the time for that begins now."""
         if self._deadline is None:
             self._deadline = monotonic() + self._settings.drain_timeout_s
         self._stopping.set()
@@ -193,6 +179,8 @@ class Worker:
             self._take_in(self._reader.read(self._settings.batch_records_max))
         else:
             self._reader.keep_polling(now)
+        if leases_hold and not self._outage.active:
+            self._fold_waiting()
         self._periodic(monotonic())
 
     def _leases_hold(self, now: float) -> bool:
@@ -210,11 +198,9 @@ class Worker:
 
     def _may_read(self, now: float) -> bool:
         """Say whether more may be read: nothing is down, and not too much is unfinished."""
-        if now >= self._outage.until and (self._stash or self._outage.active):
+        if self._outage.active and now >= self._outage.until:
             self._look_whether_store_is_back()
-        if self._stash or self._outage.active or self._pipeline.folds_again:
-            return False
-        return self._pipeline.unfinished < self._unfinished_max(now)
+        return not self._outage.active and self._pipeline.unfinished < self._unfinished_max(now)
 
     def _unfinished_max(self, now: float) -> int:
         settings = self._settings
@@ -227,37 +213,28 @@ class Worker:
         )
 
     def _take_in(self, messages: Sequence[Any]) -> None:
-        """Decode records and give them to their owners."""
+        """Decode records; they wait for their partition's next batch."""
         self.counters.polls += 1
-        if not messages:
-            return
-        batches: dict[int, Batch | None] = {}
-        admit = self._intake.admit
+        admit, several = self._intake.admit, self._assignment.held
         for message in messages:
             if message.error() is not None:
                 self._consumer_error(message)
                 continue
-            partition = message.partition()
-            try:
-                batch = batches[partition]
-            except KeyError:
-                batch = batches[partition] = self._batch(partition)
+            held, offset = several.get(message.partition()), message.offset()
             # Records of a partition that has gone, or that were read before a seek, are nobody's.
-            if batch is None or message.offset() < batch.owner.position:
+            if held is None or held.stage is not Stage.OWNED or offset < held.read_to:
                 continue
-            batch.messages.append(message)
-            batch.entries.append(admit(message.offset(), message.timestamp()[1], message.key(), message.value()))
-        self._fold([batch for batch in batches.values() if batch is not None and batch.entries])
+            held.waiting.append(admit(offset, message.timestamp()[1], message.key(), message.value()))
+            held.originals.append(message)
+            held.read_to = offset + 1
+            self._pipeline.unfinished += 1
 
-    def _batch(self, partition: int) -> Batch | None:
-        held = self._assignment.held.get(partition)
-        if held is None or held.owner is None or held.stage is not Stage.OWNED:
-            return None
-        return Batch(held, held.owner)
-
-    def _fold(self, batches: list[Batch]) -> None:
-        """Read what the batches rest on, in one round, then fold them; set them aside where the store is down."""
-        needs = [batch.owner.needs(batch.entries) for batch in batches]
+    def _fold_waiting(self) -> None:
+        """Fold what waits for partitions that write nothing: read what it rests on, in one round, then begin."""
+        ready = [(held, owner) for held, owner in self._assignment.owned() if held.waiting and held.writing is None]
+        if not ready:
+            return
+        needs = [owner.needs(held.waiting) for held, owner in ready]
         messages = [key for need in needs for key in need.messages]
         conversations = [name for need in needs for name in need.conversations]
         found = _NOTHING
@@ -267,20 +244,20 @@ class Worker:
                 found = self._store.read(messages, conversations)
             except StoreUnavailableError as error:
                 self._pipeline.store_failed(error)
-                self._stash = batches
                 return
         now_ms = time_ns() // 1_000_000
-        for batch, need in zip(batches, needs, strict=True):
-            work = batch.owner.fold(batch.entries, _of(found, need), now_ms)
-            self.counters.events += len(batch.entries)
-            if not batch.owner.warming_up:
-                batch.held.traffic.saw(batch.entries)
-            batch.held.since_ms = batch.entries[-1].appended_at
-            self._pipeline.start(batch.held, batch.owner, work, batch.entries, batch.messages, now_ms)
+        for (held, owner), need in zip(ready, needs, strict=True):
+            entries, originals = held.take_waiting()
+            work = owner.fold(entries, _of(found, need), now_ms)
+            self.counters.events += len(entries)
+            if not owner.warming_up:
+                held.traffic.saw(entries)
+            held.since_ms = entries[-1].appended_at
+            self._pipeline.start(held, owner, work, entries, originals, now_ms)
 
     def _look_whether_store_is_back(self) -> None:
-        """Try again what could not be read; ask the store itself where nothing else is going to tell."""
-        if not self._stash and self._pipeline.tries_again:
+        """Ask the store itself where nothing else is going to tell."""
+        if self._pipeline.tries_again:
             return
         try:
             self._store.ping()
@@ -288,8 +265,6 @@ class Worker:
             self._pipeline.store_failed(error)
             return
         self._outage.over()
-        batches, self._stash = self._stash, []
-        self._fold([batch for batch in batches if batch.held.stage is Stage.OWNED])
 
     def _consumer_error_event(self, error: Any) -> None:  # noqa: ANN401 - the client's own types say less
         """Take an error of the consumer as a whole; those that it gets over are counted (case K2)."""
@@ -370,23 +345,26 @@ class Worker:
         )
 
     def _drain(self, going: Sequence[HeldPartition]) -> None:
-        """Finish the batches in flight of partitions that go, within the one deadline of this revoke or stop."""
+        """Finish the batches in flight of partitions that go, within the one deadline of this revoke or stop.
+
+        What waits to be folded is left to whoever is next: nothing of it is written or committed.
+        """
         revoked_by = monotonic() + self._settings.drain_timeout_s
         # A stop may come in the midst of a revoke: its time counts from then.
-        while any(held.flights for held in going) and monotonic() < min(revoked_by, self._deadline or revoked_by):
+        while any(held.in_flight for held in going) and monotonic() < min(revoked_by, self._deadline or revoked_by):
             self.turns += 1
             self._pipeline.serve(BUSY_WAIT_S)
             self._publisher.pump(BUSY_WAIT_S)
         self._observe()  # what goes is seen a last time, with all that it has counted
 
     def _shut_down(self) -> bool:
-        """Finish what has been read; say whether that was all of it (cases K12, K19)."""
-        LOG.info("stopping: what has been read is finished")
+        """Finish what has begun; say whether that was all of it (cases K12, K19)."""
+        LOG.info("stopping: what has begun is finished")
         deadline = self._deadline or monotonic()
         self._report(self.status())
         held = list(self._assignment.held.values())
         self._drain(held)
-        clean = not self._stash and not any(each.flights for each in held)
+        clean = not any(each.in_flight for each in held)
         unreported = self._publisher.close(max(0.0, deadline - monotonic()))
         return clean and unreported == 0
 

@@ -65,7 +65,7 @@ def _consume(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Fold the events topic into the store and answer, until told to stop.
 
-    SIGTERM or Ctrl-C finishes what has been read and stops; a second one ends at once. A worker that dies is started
+    SIGTERM or Ctrl-C finishes what has begun and stops; a second one ends at once. A worker that dies is started
     again after a growing wait.
     """
     from consumers.logs import configure

@@ -104,6 +104,8 @@ class Rebuild:
         if not entries:
             return
         owner = self._owners[partition]
+        while owner.is_writing:
+            self._writes.wait()
         needs = owner.needs(entries)
         cold = self._read(partition, needs.messages, needs.conversations)
         work = owner.fold(entries, cold, time_ns() // 1_000_000)
@@ -121,7 +123,7 @@ class Rebuild:
         return chosen
 
     def _finished(self, owner: PartitionOwner, work: Work) -> None:
-        owner.durable(work)
+        owner.durable()
         owner.finished(work)
 
     def _read(self, partition: int, messages: Sequence[MessageKey], conversations: Sequence[str]) -> Rows:

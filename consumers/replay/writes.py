@@ -63,6 +63,10 @@ class Writes:
             write.is_durable = True
         self._take(IN_FLIGHT_MAX)
 
+    def wait(self) -> None:
+        """Wait until one more is durable. Raises WorkerError."""
+        self._take(max(0, self._in_flight - 1))
+
     def settle(self) -> None:
         """Wait until all is durable. Raises WorkerError."""
         self._take(0)

@@ -25,7 +25,7 @@ from tests.unit.consumers.world import (
 
 
 def finish(owner: PartitionOwner, work: Work) -> None:
-    owner.durable(work)
+    owner.durable()
     owner.finished(work)
 
 
@@ -46,26 +46,27 @@ def test_several_events_of_a_message_are_one_write() -> None:
     assert [each.user for each in work.deliveries] == ["bob"]
 
 
-def test_a_write_tells_all_that_is_not_durable_yet() -> None:
-    # the one before it may never land
+def test_a_batch_is_folded_when_the_one_before_is_durable_and_writes_what_it_changes() -> None:
     owner = owner_of()
-    first = owner.fold(entries([send(1)]), NOTHING, START_MS)
-    second = owner.fold(entries([event("DELIVERED", 1, "bob")], 1), NOTHING, START_MS)
-    assert [move.version for move in second.message_writes()[0].transitions] == [1, 2]
-    assert second.message_writes()[0].body == b"hi"
-    owner.durable(first)
-    owner.durable(second)
-    third = owner.fold(entries([event("READ", 1, "bob")], 2), NOTHING, START_MS)
-    assert [move.version for move in third.message_writes()[0].transitions] == [3]
-    assert third.message_writes()[0].body is None
+    owner.fold(entries([send(1)]), NOTHING, START_MS)
+    assert owner.is_writing
+    with pytest.raises(RuntimeError, match="not durable"):
+        owner.fold(entries([event("DELIVERED", 1, "bob")], 1), NOTHING, START_MS)
+    assert owner.position == 1
+    owner.durable()
+    assert not owner.is_writing
+    second = owner.fold(entries([event("DELIVERED", 1, "bob"), event("READ", 1, "bob")], 1), NOTHING, START_MS)
+    assert [move.version for move in second.message_writes()[0].transitions] == [2, 3]
+    assert second.message_writes()[0].body is None
 
 
 def test_the_commit_position_never_passes_an_unfinished_record() -> None:
     # case K9, with record 0 held while 1 and 2 are done
     owner = owner_of()
-    works = [owner.fold(entries([send(n)], n), NOTHING, START_MS) for n in range(3)]
-    for work in works:
-        owner.durable(work)
+    works = []
+    for number in range(3):
+        works.append(owner.fold(entries([send(number)], number), NOTHING, START_MS))
+        owner.durable()
     owner.finished(works[1])
     owner.finished(works[2])
     assert owner.commit_position() == 0

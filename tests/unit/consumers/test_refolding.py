@@ -1,4 +1,4 @@
-"""Rows that someone else has written: they are read, and what rests on them is folded again, in order, with an end."""
+"""Rows that someone else has written: they are read, and the batch is folded again on them, with an end."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -72,44 +72,23 @@ def test_only_what_was_changed_is_folded_and_written_again(bench: Bench) -> None
     assert bench.counters.conflicts_by_kind["version"] == 1
 
 
-def test_batches_behind_it_are_folded_again_in_order(bench: Bench) -> None:
+def test_the_batch_behind_it_is_folded_on_what_was_read(bench: Bench) -> None:
     (first,) = _sent(bench, 1)
     bench.batch(event("DELIVERED", 1, "bob"))
-    bench.batch(event("READ", 1, "bob"))
     _by_someone_else(bench, first, version=5)
-    bench.store.answer(2)
-    bench.turn()
-    assert bench.store.reads == []
     bench.store.answer(1, _conflict(first))
     bench.turn()
-    assert bench.pipeline.folds_again is False
-    written = [write for messages, _ in bench.store.writes[3:] for write in messages]
+    assert bench.held.writing is not None
+    bench.store.answer(2)
+    bench.turn()
+    bench.batch(event("READ", 1, "bob"))
+    written = [write for messages, _ in bench.store.writes[2:] for write in messages]
     assert [(write.row.version, write.row.state) for write in written] == [(6, "DELIVERED"), (7, "READ")]
-    assert [[each.version for each in write.transitions] for write in written] == [[6], [6, 7]]
+    assert [[each.version for each in write.transitions] for write in written] == [[6], [7]]
     bench.store.answer(3)
-    bench.store.answer(4)
     bench.turn()
     answers = [answer for answer in _answers(bench) if answer[1] == "APPLIED"]
     assert answers == [("DELIVERED", "APPLIED", "DELIVERED", 6)] * 2 + [("READ", "APPLIED", "READ", 7)] * 2
-
-
-def test_nothing_is_read_while_rows_of_the_partition_are_on_their_way(bench: Bench) -> None:
-    (first,) = _sent(bench, 1)
-    bench.batch(event("DELIVERED", 1, "bob"))
-    bench.batch(send(3))
-    bench.store.answer(1, _conflict(first))
-    bench.turn()
-    assert (bench.store.reads, bench.pipeline.folds_again, bench.pipeline.tries_again) == ([], True, True)
-    bench.store.answer(2, StoreUnavailableError("down"))
-    bench.turn()
-    assert bench.store.reads == []
-    bench.now = 10.0
-    bench.turn()
-    bench.store.answer(3)
-    _by_someone_else(bench, first, version=3)
-    bench.turn()
-    assert len(bench.store.reads) == 1
-    assert not bench.pipeline.folds_again
 
 
 def test_a_store_that_is_down_is_asked_again(bench: Bench) -> None:
@@ -119,11 +98,14 @@ def test_a_store_that_is_down_is_asked_again(bench: Bench) -> None:
     bench.store.read_error = StoreUnavailableError("down")
     bench.store.answer(1, _conflict(first))
     bench.turn()
-    assert (bench.outage.active, bench.pipeline.folds_again) == (True, True)
+    assert (bench.outage.active, bench.pipeline.tries_again, len(bench.store.reads)) == (True, True, 1)
+    bench.turn()
+    assert len(bench.store.reads) == 1
+    _by_someone_else(bench, first, version=5)
     bench.store.read_error = None
     bench.now = 10.0
     bench.turn()
-    assert (bench.outage.active, bench.pipeline.folds_again) == (False, False)
+    assert (bench.outage.active, bench.store.writes[2][0][0].row.version) == (False, 6)
 
 
 def test_a_row_that_is_gone_is_as_if_it_had_never_been(bench: Bench) -> None:
@@ -179,7 +161,7 @@ def test_what_is_given_up_is_not_folded_again(bench: Bench) -> None:
     bench.store.read_error = None
     bench.now = 10.0
     bench.turn()
-    assert (len(bench.store.writes), bench.pipeline.folds_again) == (2, False)
+    assert (len(bench.store.writes), len(bench.store.reads), bench.pipeline.tries_again) == (2, 1, False)
 
 
 def test_a_fenced_owner_drops_its_partition_and_answers_nothing_more(bench: Bench) -> None:
@@ -199,9 +181,7 @@ def test_a_fenced_owner_drops_its_partition_and_answers_nothing_more(bench: Benc
     )
     assignment.bind(SimpleNamespace(incremental_unassign=unassigned.append))
     assignment.held[0] = bench.held
-    bench.batch(event("DELIVERED", 1, "bob"))
-    bench.batch(send(2))
-    bench.store.answer(2)
+    bench.batch(event("DELIVERED", 1, "bob"), send(2))
     bench.store.answer(1, OwnerFencedError(1, "n"))
     bench.turn()
     assignment.take()

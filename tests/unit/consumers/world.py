@@ -167,7 +167,9 @@ class World:
         self.owner = self.take_over()
 
     def poll(self) -> None:
-        """Fold the next few records."""
+        """Fold the next few records, unless the batch before is not in the store."""
+        if self.owner.is_writing:
+            return
         batch = self.log[self.owner.position : self.owner.position + self.random.randint(1, 5)]
         if not batch:
             return
@@ -193,15 +195,13 @@ class World:
             self.store.write(*self.late.pop(self.random.randrange(len(self.late))))
 
     def publish(self) -> None:
-        """Answer what is durable, batch after batch; finish in any order."""
-        for flight in self.flights:
-            if flight.writes:
-                break
-            if not flight.durable:
-                flight.durable = True
-                flight.owner.durable(flight.work)
-                self.inbox += [*flight.work.acknowledgements, *flight.work.deliveries]
-                self.refused += [refusal.offset for refusal in flight.work.refusals]
+        """Answer what is durable; finish batches in any order."""
+        newest = self.flights[-1] if self.flights else None
+        if newest is not None and not newest.writes and not newest.durable:
+            newest.durable = True
+            newest.owner.durable()
+            self.inbox += [*newest.work.acknowledgements, *newest.work.deliveries]
+            self.refused += [refusal.offset for refusal in newest.work.refusals]
         ready = [flight for flight in self.flights if flight.durable]
         if ready:
             flight = self.random.choice(ready)

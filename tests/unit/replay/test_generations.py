@@ -125,7 +125,7 @@ def worked_off(
             while not answers:
                 store.ping()
             assert answers == [None]
-            owner.durable(work)
+            owner.durable()
             owner.finished(work)
 
 
