@@ -20,9 +20,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, Topic
 
 from bench.child import cpu_seconds, report
 from bench.workload import events
-from consumers.folding import Takeover
 from consumers.intake import Entry, Intake
 from consumers.owner import PartitionOwner
+from consumers.partition_rows import Takeover
 from consumers.process import quieten_collector
 from consumers.rows import ConversationWrite, MessageWrite, Owner
 from consumers.settings import WorkerSettings

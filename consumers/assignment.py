@@ -16,10 +16,10 @@ from confluent_kafka import KafkaException, TopicPartition
 from consumers.conflicts import ConflictKind
 from consumers.counters import Counters
 from consumers.errors import LostRangeError, OwnerFencedError, StoreUnavailableError, WorkerError
-from consumers.folding import Takeover
 from consumers.held import HeldPartition, Stage
 from consumers.kafka_errors import translated
 from consumers.owner import PartitionOwner
+from consumers.partition_rows import Takeover
 from consumers.pipeline import Pipeline
 from consumers.rows import Owner
 from consumers.settings import WorkerSettings
@@ -185,7 +185,7 @@ class Assignment:
         held.counted, held.traffic = Counted(), Traffic(monotonic())
         held.stage = Stage.OWNED
         held.committed = -1 if start.replays else start.committed
-        held.read_to = start.position
+        held.read_to, held.end = start.position, end
         held.attempts = 0
         self._assign_at(held.partition, start.position)
         self._share_memory()
@@ -258,7 +258,7 @@ class Assignment:
             low, high = self._consumer.get_watermark_offsets(asked, timeout=ASK_TIMEOUT_S)
         except KafkaException as error:
             raise translated(error, f"asking for the first offset of partition {partition}") from error
-        position = held.read_to
+        held.end, position = high, held.read_to
         if not low <= position <= high:
             self._lost_range(partition, (position, low) if position < low else (high, position))
             if position > high:

@@ -1,23 +1,17 @@
-"""One partition's rows in memory, and what one event does to them. Pure.
+"""What one event does to a partition's rows: writes, answers, refusals. Pure."""
 
-`apply` folds an event that is to be written and answered; `warm` folds one that an owner before us has finished.
-"""
-
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 from consumers.answers import DEAD_LETTER_REASONS, answer, answer_about_conversation, tick
-from consumers.cache import Conversation, ConversationCache, MessageCache
-from consumers.fold import Folded, Policy, fold, fold_block, fold_membership
+from consumers.cache import Conversation
+from consumers.fold import Folded, fold, fold_block, fold_membership
 from consumers.parking import at_gate, fold_parking, with_parkings
-from consumers.pending import PendingDeliveries
-from consumers.redelivery import Schedule, deliveries_of
-from consumers.rows import At, ConversationRow, ConversationWrite, MessageRow, MessageWrite, Owner, Parking
-from consumers.stores.contract import Content, KeyObject, MessageKey, Rows
+from consumers.partition_rows import PartitionRows
+from consumers.redelivery import deliveries_of
+from consumers.rows import At, ConversationRow, ConversationWrite, MessageRow, MessageWrite, Parking
+from consumers.stores.contract import Content, KeyObject
 from consumers.work import Work
 from schemas.lifecycle import CONVERSATION_KINDS, PARKING_KINDS, Kind, Outcome, Reason, State
-from schemas.partitioner import partition_of
 from schemas.records import Event
 
 SEND = Kind.SEND.value
@@ -34,103 +28,20 @@ _SENT = State.SENT.value
 _REJECTED = State.REJECTED.value
 _APPLIED = Outcome.APPLIED.value
 _TOLD_AGAIN = frozenset({Outcome.DUPLICATE.value, Outcome.STALE.value})
-_SAME_MESSAGE = frozenset({Outcome.APPLIED.value, Outcome.DUPLICATE.value})
+SAME_MESSAGE = frozenset({Outcome.APPLIED.value, Outcome.DUPLICATE.value})
 _NOT_OURS = frozenset({Outcome.CONFLICT.value, Outcome.REFUSED.value})
 _NO_CONVERSATION = ConversationRow("")
 _WRONG_PARTITION = Folded(Outcome.REFUSED, Reason.WRONG_PARTITION, None, None)
 _PARKED = Folded(Outcome.REFUSED, Reason.PARKED, None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerSettings:
-    """What an owner is told; the same for every partition."""
-
-    partitions: int
-    """Of the events topic."""
-    policy: Policy = field(default_factory=Policy)
-    schedule: Schedule = field(default_factory=Schedule)
-    broker_clock_skew_ms: int = 1_000
-    """How far the brokers' clocks may differ."""
-    tail_records: int = 20_000
-    """How far before the committed position a takeover starts to read."""
-    grace_s: int = 120
-    """How long a delivery waits in memory before it is spilled."""
-    pending_max: int = 20_000
-    """Deliveries that wait in memory, per partition."""
-    messages_max: int = 100_000
-    """Message rows kept, per partition."""
-    conversations_max: int = 50_000
-    """Conversations kept, per partition."""
-
-
-@dataclass(frozen=True, slots=True)
-class Takeover:
-    """Where an owner starts."""
-
-    partition: int
-    generation: int
-    owner: Owner
-    position: int
-    """Of the first record it will be given."""
-    committed: int
-    """Records below it are finished; those it is given are for the warm-up."""
-    from_the_start: bool
-    """Whether `position` is the very first record of the topic's first generation: then what the cache does not
-    hold is nowhere."""
-    spilled_to: int
-    """The newest time bucket of spilled deliveries that is worked off."""
-    covers_from: int = 0
-    """Offset of the first record from which on a message that is not in memory cannot be in the store.
-
-    In the topic's first generation that is the very first it is given. When the partition count has changed, messages
-    of conversations that were elsewhere before are in the store too, and this partition's older records say nothing
-    about them: only what is appended after the takeover does.
-    """
-
-
 class Folding:
-    """The rows of one partition that are in memory."""
+    """Folds events into one partition's rows."""
 
-    __slots__ = ("_settings", "_takeover", "conversations", "messages", "pending")
+    __slots__ = ("_rows",)
 
-    def __init__(self, settings: OwnerSettings, takeover: Takeover, pending: PendingDeliveries) -> None:
-        allowance_ms = settings.policy.id_ahead_ms_max + settings.broker_clock_skew_ms
-        start = takeover.from_the_start
-        self.messages = MessageCache(settings.messages_max, allowance_ms, from_the_start=start)
-        self.conversations = ConversationCache(settings.conversations_max, complete=start)
-        self.pending = pending
-        self._settings = settings
-        self._takeover = takeover
-
-    def load(self, cold: Rows) -> None:
-        """Take in rows that were read; what is in memory is newer and stays.
-
-        Another owner's are left out: the record that asked for them is in the wrong partition.
-        """
-        messages, conversations = self.messages, self.conversations
-        for key, row in cold.messages.items():
-            if key not in messages.rows and self._is_here(key[0]):
-                messages.add(key, row)
-        for conversation_id, conversation in cold.conversations.items():
-            if conversation_id not in conversations.rows and self._is_here(conversation_id):
-                conversations.add(conversation)
-
-    def replace(self, messages: Iterable[MessageKey], conversations: Iterable[str], found: Rows) -> None:
-        """Take rows as they were found where someone else has written them: what is in memory of them is wrong."""
-        for key in messages:
-            self.messages.replace(key, found.messages.get(key))
-        for conversation_id in conversations:
-            row = found.conversations.get(conversation_id) or ConversationRow(conversation_id)
-            self.conversations.replace(row)
-
-    def adopt(self, schedule: Schedule) -> None:
-        """Go on with another schedule."""
-        self._settings = replace(self._settings, schedule=schedule)
-
-    def evict(self, work: Work) -> None:
-        """Put out what is over the limits, but nothing that the batch has yet to write."""
-        self.messages.evict(work.messages)
-        self.conversations.evict(work.conversations)
+    def __init__(self, rows: PartitionRows) -> None:
+        self._rows = rows
 
     def apply(self, event: Event, at: At, work: Work) -> None:
         """Fold one event: its writes, answers and refusals go into `work`."""
@@ -145,10 +56,10 @@ class Folding:
     def _apply_start(self, event: Event, at: At, work: Work) -> None:
         """Fold a SEND or a CANCEL."""
         key: KeyObject = (event.conversation_id, event.message_id)
-        before = self.messages.rows.get(key)
+        before = self._rows.messages.rows.get(key)
         conversation = None
         if before is None or not _is_copy(event, before, at):
-            conversation = self._conversation(event)
+            conversation = self._rows.conversation_of(event)
             if conversation is None:
                 self._answer(event, _WRONG_PARTITION, at, work)
                 return
@@ -159,16 +70,16 @@ class Folding:
             if waits:
                 self._answer(event, _PARKED, at, work)
                 return
-        folded = fold(event, before, known, at, self._settings.policy)
+        folded = fold(event, before, known, at, self._rows.settings.policy)
         row = folded.row
         if row is not None:
             if folded.transition is not None:
-                self.messages.add(key, row)
+                self._rows.messages.add(key, row)
                 # What broke a limit is not kept: it may be as large as a record can be.
                 body = b"" if row.state == _REJECTED else event.body
                 made = _new(MessageWrite, (row, (folded.transition,), body, event.content_type, event.expires_at))
                 work.messages[key] = made
-            if conversation is not None and folded.outcome in _SAME_MESSAGE:
+            if conversation is not None and folded.outcome in SAME_MESSAGE:
                 folded = self._first_copy(event, folded, conversation, at, work)
         if passage is not None and conversation is not None:
             self._write_conversation(conversation, with_parkings(known, conversation.row, passage, at), work)
@@ -179,7 +90,7 @@ class Folding:
     ) -> tuple[bool, tuple[Parking, ...] | None]:
         """Say whether an event waits, because its conversation is parked; else what the parkings are behind it."""
         row = conversation.row
-        waits, keeps, parkings = at_gate(event, row, at, self._settings.policy)
+        waits, keeps, parkings = at_gate(event, row, at, self._rows.settings.policy)
         if not waits:
             return False, parkings
         if parkings is not None:
@@ -199,7 +110,7 @@ class Folding:
         if _SENT in row.receipts:
             work.deliveries += deliveries_of(row, Content(event.body, event.content_type), 1)
             # Its first delivery goes out now, however long ago the log took it: working off a backlog reminds nobody.
-            self._owe(row, at, work.now_ms)
+            self._rows.owe(row, at, work.now_ms)
         if folded.transition is None or not event.seq:
             return folded
         if conversation.reuses(event.install, event.seq, (at.generation, at.offset)):
@@ -217,24 +128,18 @@ class Folding:
                 sequences = {**sequences, event.install: event.seq}
             self._write_conversation(conversation, row._replace(sequences=tuple(sequences.items())), work)
 
-    def _owe(self, row: MessageRow, at: At, since_ms: int) -> None:
-        """Note that a message's recipients are owed it since its first delivery, if this is the copy that made it."""
-        if row.sent_at == at.appended_at:
-            due_ms = self._settings.schedule.due(row, 1, since_ms)
-            self.pending.add((row.conversation_id, row.message_id), at.offset, since_ms, due_ms)
-
     def _apply_receipt(self, event: Event, at: At, work: Work) -> None:
         """Fold a DELIVERED, READ or EXPIRE."""
         key: KeyObject = (event.conversation_id, event.message_id)
-        before = self.messages.rows.get(key)
-        if before is None and not self._is_here(event.conversation_id):
+        before = self._rows.messages.rows.get(key)
+        if before is None and not self._rows.is_here(event.conversation_id):
             self._answer(event, _WRONG_PARTITION, at, work)
             return
-        folded = fold(event, before, _NO_CONVERSATION, at, self._settings.policy)
+        folded = fold(event, before, _NO_CONVERSATION, at, self._rows.settings.policy)
         row, transition = folded.row, folded.transition
         if before is not None and row is not None:
             if transition is not None:
-                self.messages.rows[key] = row
+                self._rows.messages.rows[key] = row
                 written: dict[KeyObject, MessageWrite] = work.messages
                 held = written.get(key)
                 if held is None:
@@ -246,14 +151,14 @@ class Folding:
                 if row.state != before.state:
                     work.acknowledgements.append(tick(event, row, at))
                 if _SENT not in row.receipts:
-                    self.pending.settle(key)
+                    self._rows.pending.settle(key)
             elif folded.outcome in _TOLD_AGAIN and (at.generation, at.offset) <= row.applied:
                 # An owner before us moved the row, and may have died before the tick was out.
                 work.acknowledgements.append(tick(event, row, at))
         self._answer(event, folded, at, work)
 
     def _apply_block(self, event: Event, at: At, work: Work) -> None:
-        conversation = self._conversation(event)
+        conversation = self._rows.conversation_of(event)
         if conversation is None:
             self._answer(event, _WRONG_PARTITION, at, work)
             return
@@ -265,7 +170,7 @@ class Folding:
         if waits:
             self._answer(event, _PARKED, at, work)
             return
-        folded = fold_block(event, known, at, self._settings.policy)
+        folded = fold_block(event, known, at, self._rows.settings.policy)
         if folded.changed or passage is not None:
             row = with_parkings(known, folded.row, passage, at) if passage is not None else folded.row
             row = row._replace(sequences=tuple(conversation.sequences.items()))
@@ -275,7 +180,7 @@ class Folding:
 
     def _apply_parking(self, event: Event, conversation: Conversation, at: At, work: Work) -> None:
         """Fold a PARK or a RELEASE: an operator's, answered by nobody."""
-        folded = fold_parking(event, conversation.row, at, self._settings.policy)
+        folded = fold_parking(event, conversation.row, at, self._rows.settings.policy)
         if folded.changed:
             self._write_conversation(conversation, folded.row, work)
         work.tally.count(folded.outcome, folded.reason)
@@ -296,108 +201,6 @@ class Folding:
         work.tally.count(outcome, folded.reason)
         if outcome in _NOT_OURS and folded.reason in DEAD_LETTER_REASONS:
             work.refuse(at.offset, folded.reason, f"{event.kind} by {event.actor!r}")
-
-    def _is_here(self, conversation_id: str) -> bool:
-        """Say whether a conversation belongs to this partition; worked out once while it is in memory."""
-        if conversation_id in self.conversations.rows:
-            return True
-        return partition_of(conversation_id.encode(), self._settings.partitions) == self._takeover.partition
-
-    def _conversation(self, event: Event) -> Conversation | None:
-        """Return a record's conversation, None where it does not belong to this partition."""
-        conversation_id = event.conversation_id
-        found = self.conversations.rows.get(conversation_id)
-        if found is not None or not self._is_here(conversation_id):
-            return found
-        return self.conversations.add(ConversationRow(conversation_id))
-
-    def warm(self, event: Event, at: At, now_ms: int) -> None:
-        """Fold a record that is finished, to know again what the owner before us knew; nothing is written or said.
-
-        A message that may have been there before the tail is left to be read when it is asked for. Its SEND was read,
-        because it may still be owed.
-        """
-        kind = event.kind
-        if kind in OF_CONVERSATION:
-            conversation = self._conversation(event)
-            if conversation is not None:
-                self._warm_conversation(event, conversation, at)
-            return
-        if kind == HELLO:
-            return
-        key: KeyObject = (event.conversation_id, event.message_id)
-        before = self.messages.rows.get(key)
-        if before is None:
-            row = self._warm_start(key, event, at)
-        else:
-            folded = fold(event, before, _NO_CONVERSATION, at, self._settings.policy)
-            row = folded.row
-            if row is not None and folded.transition is not None:
-                self.messages.rows[key] = row
-            if kind in STARTS and before.sent_at == at.appended_at and folded.outcome in _SAME_MESSAGE:
-                self._warm_join(event, before, at)
-        if row is None:
-            return
-        if _SENT not in row.receipts:
-            self.pending.settle(key)
-        elif kind == SEND:
-            self._owe(row, at, min(at.appended_at, now_ms))
-
-    def _warm_conversation(self, event: Event, conversation: Conversation, at: At) -> None:
-        known, policy = conversation.row, self._settings.policy
-        if event.kind in OF_PARKING:
-            conversation.row = fold_parking(event, known, at, policy).row
-            return
-        if self._warm_gate(event, conversation, at):
-            return
-        after = fold_block(event, known, at, policy).row
-        parkings = conversation.row.parkings
-        conversation.row = after if parkings is known.parkings else with_parkings(known, after, parkings, at)
-
-    def _warm_gate(self, event: Event, conversation: Conversation, at: At) -> bool:
-        """Say whether a finished event waited; note what that, or its passage, made of the parkings."""
-        row = conversation.row
-        if not row.parkings:
-            return False
-        gate = at_gate(event, row, at, self._settings.policy)
-        if gate.parkings is not None:
-            conversation.row = with_parkings(row, row, gate.parkings, at)
-        return gate.waits
-
-    def _warm_start(self, key: MessageKey, event: Event, at: At) -> MessageRow | None:
-        """Fold a finished first SEND or CANCEL; None where it is none, or may not be the first."""
-        if event.kind not in STARTS:
-            return None
-        conversation = self._conversation(event)
-        if conversation is None:
-            return None
-        known = conversation.row
-        if self._warm_gate(event, conversation, at) or event.message_id < self.messages.bound:
-            return None
-        row = fold(event, None, known, at, self._settings.policy).row
-        if row is None:
-            return None
-        self.messages.add(key, row)
-        if row.state != _REJECTED:
-            self._joined(conversation, known, event, at)
-            if event.kind == SEND and event.seq:
-                conversation.reuses(event.install, event.seq, (at.generation, at.offset))
-        return row
-
-    def _warm_join(self, event: Event, row: MessageRow, at: At) -> None:
-        """Note who takes part through a message that was read, where its conversation was not."""
-        conversation = self._conversation(event)
-        made_it = (event.kind == SEND) == bool(row.digest)  # a row without a digest was made by a CANCEL
-        if conversation is None or row.state == _REJECTED or not made_it:
-            return
-        known = conversation.row
-        if not self._warm_gate(event, conversation, at):
-            self._joined(conversation, known, event, at)
-
-    def _joined(self, conversation: Conversation, known: ConversationRow, event: Event, at: At) -> None:
-        """Note who takes part, `known` being the conversation before the event and its passage."""
-        after, parkings = fold_membership(event, known, at), conversation.row.parkings
-        conversation.row = after if parkings is known.parkings else with_parkings(known, after, parkings, at)
 
 
 def _is_copy(event: Event, row: MessageRow, at: At) -> bool:

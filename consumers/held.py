@@ -35,6 +35,7 @@ class HeldPartition:
         "attempts",
         "committed",
         "counted",
+        "end",
         "flights",
         "originals",
         "owner",
@@ -52,6 +53,8 @@ class HeldPartition:
         self.partition = partition
         self.stage = Stage.TAKING
         self.owner: PartitionOwner | None = None
+        self.end = 0
+        """Of its log, when that was last asked for."""
         self.read_to = 0
         """The next offset that is to be read."""
         self.waiting: list[Entry] = []

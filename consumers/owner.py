@@ -16,13 +16,15 @@ tail without writing or answering (the warm-up: it fills the cache), and then go
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from consumers.folding import HELLO, OF_CONVERSATION, STARTS, Folding, OwnerSettings, Takeover
+from consumers.folding import HELLO, OF_CONVERSATION, STARTS, Folding
 from consumers.intake import Entry
 from consumers.low_water import LowWaterMark
+from consumers.partition_rows import OwnerSettings, PartitionRows, Takeover
 from consumers.pending import PendingDeliveries, Spill
 from consumers.redelivery import Schedule, buckets_of
 from consumers.rows import At, MessageRow, Owner
 from consumers.stores.contract import KeyObject, MessageKey, Pending, Rows
+from consumers.warm_up import WarmUp
 from consumers.work import Conflict, Needs, Work
 
 __all__ = ["OwnerSettings", "PartitionOwner", "Takeover"]
@@ -35,10 +37,11 @@ class PartitionOwner:
         "_committed",
         "_folding",
         "_low_water",
-        "_settings",
+        "_rows",
         "_takeover",
         "_unwritten",
         "_warm_to",
+        "_warm_up",
         "pending",
         "position",
         "spilled_to",
@@ -50,9 +53,10 @@ class PartitionOwner:
         """The next offset that it has not been given."""
         self.spilled_to = takeover.spilled_to
         """The newest bucket of spilled deliveries that is worked off; the shell moves it."""
-        self._settings = settings
         self._takeover = takeover
-        self._folding = Folding(settings, takeover, self.pending)
+        self._rows = PartitionRows(settings, takeover, self.pending)
+        self._folding = Folding(self._rows)
+        self._warm_up = WarmUp(self._rows)
         self._warm_to = takeover.committed
         self._low_water = LowWaterMark(max(takeover.committed, takeover.position))
         self._committed = self._low_water.offset
@@ -87,30 +91,29 @@ class PartitionOwner:
     @property
     def cached(self) -> int:
         """Message rows in memory."""
-        return len(self._folding.messages.rows)
+        return len(self._rows.messages.rows)
 
     @property
     def evicted(self) -> int:
         """Message rows put out of memory so far."""
-        return self._folding.messages.evicted
+        return self._rows.messages.evicted
 
     def adopt(self, schedule: Schedule) -> None:
         """Go on with another schedule; what is due already stays due then."""
-        self._settings = replace(self._settings, schedule=schedule)
-        self._folding.adopt(schedule)
+        self._rows.settings = replace(self._rows.settings, schedule=schedule)
 
     def limit_memory(self, messages_max: int, conversations_max: int, pending_max: int) -> None:
         """Change how many rows and deliveries may be kept; what is over goes out with the next batch or spill."""
-        self._folding.messages.limit = messages_max
-        self._folding.conversations.limit = conversations_max
-        self._settings = replace(self._settings, pending_max=pending_max)
+        self._rows.messages.limit = messages_max
+        self._rows.conversations.limit = conversations_max
+        self._rows.settings = replace(self._rows.settings, pending_max=pending_max)
 
     def needs(self, entries: Sequence[Entry]) -> Needs:
         """Return the rows that these records rest on and that are neither in memory nor known to be nowhere."""
-        folding, generation, warm_to = self._folding, self._takeover.generation, self._warm_to
+        kept, generation, warm_to = self._rows, self._takeover.generation, self._warm_to
         self._cover(entries)
-        rows, bound = folding.messages.rows, folding.messages.bound
-        known, complete = folding.conversations.rows, folding.conversations.complete
+        rows, bound = kept.messages.rows, kept.messages.bound
+        known, complete = kept.conversations.rows, kept.conversations.complete
         messages: dict[MessageKey, None] = {}
         conversations: dict[str, None] = {}
         for offset, _, event, _, _ in entries:
@@ -135,7 +138,7 @@ class PartitionOwner:
         covers_from = self._takeover.covers_from
         if entries[-1].offset >= covers_from:
             first = next(entry for entry in entries if entry.offset >= covers_from)
-            self._folding.messages.cover_from(first.appended_at)
+            self._rows.messages.cover_from(first.appended_at)
 
     def fold(self, entries: Sequence[Entry], cold: Rows, now_ms: int) -> Work:
         """Fold records in the order of their offsets; `cold` is what was found of what `needs` named for them.
@@ -145,26 +148,25 @@ class PartitionOwner:
         """
         if self._unwritten is not None:
             raise RuntimeError(f"partition {self.partition}: the batch before is not durable")
-        folding = self._folding
         self._cover(entries)
-        folding.load(cold)
+        self._rows.load(cold)
         self.position = entries[-1].offset + 1
         span = self._low_water.begin(max(self.position, self._low_water.offset))
         work = self._unwritten = Work(span, now_ms)
         generation, partition, warm_to = self._takeover.generation, self._takeover.partition, self._warm_to
         # Half the time of the named tuple's own constructor.
-        apply, make = folding.apply, tuple.__new__
+        apply, warm, make = self._folding.apply, self._warm_up.take, tuple.__new__
         for offset, appended_at, event, reason, detail in entries:
             if offset < warm_to:
                 work.tally.warm += 1
                 if event is not None:
-                    folding.warm(event, make(At, (generation, partition, offset, appended_at)), now_ms)
+                    warm(event, make(At, (generation, partition, offset, appended_at)), now_ms)
             elif event is None:
                 work.tally.refuse(reason)
                 work.refuse(offset, reason, detail)
             else:
                 apply(event, make(At, (generation, partition, offset, appended_at)), work)
-        folding.evict(work)
+        self._rows.evict(work)
         return work
 
     def refold(self, work: Work, entries: Sequence[Entry], conflict: Conflict) -> Work:
@@ -191,7 +193,7 @@ class PartitionOwner:
 
     def replace(self, conflict: Conflict, found: Rows) -> None:
         """Take rows as they were found where someone else has written them."""
-        self._folding.replace(conflict.messages, conflict.conversations, found)
+        self._rows.replace(conflict.messages, conflict.conversations, found)
 
     def durable(self) -> None:
         """Note that the batch's rows are in the store."""
@@ -206,7 +208,7 @@ class PartitionOwner:
         position = self._low_water.offset
         oldest = self.pending.oldest_offset()
         if oldest is not None:
-            position = min(position, oldest + self._settings.tail_records)
+            position = min(position, oldest + self._rows.settings.tail_records)
         self._committed = max(self._committed, position)
         return self._committed
 
@@ -217,7 +219,7 @@ class PartitionOwner:
 
     def redelivered(self, due: Iterable[Pending], waiting: Iterable[tuple[MessageRow, int]], now_ms: int) -> None:
         """Note what came of deliveries that were taken: those in `waiting`, with their deliveries so far, wait on."""
-        schedule, pending = self._settings.schedule, self.pending
+        schedule, pending = self._rows.settings.schedule, self.pending
         settled = {(each.conversation_id, each.message_id) for each in due}
         for row, attempt in waiting:
             key = (row.conversation_id, row.message_id)
@@ -233,7 +235,7 @@ class PartitionOwner:
 
     def row(self, key: MessageKey) -> MessageRow | None:
         """Return a message's row if it is in memory."""
-        return self._folding.messages.rows.get(key)
+        return self._rows.messages.rows.get(key)
 
     def is_durable(self, key: MessageKey) -> bool:
         """Say whether all that is known of a message is in the store."""
@@ -244,7 +246,7 @@ class PartitionOwner:
 
         They hold the commit position until `pending.spilled` is told. None where there are none.
         """
-        settings, low_water = self._settings, self._low_water.offset
+        settings, low_water = self._rows.settings, self._low_water.offset
         spill = self.pending.take_spill(
             since_before_ms=now_ms - settings.grace_s * 1000,
             offset_before=low_water - settings.tail_records // 2,
@@ -263,12 +265,12 @@ class PartitionOwner:
 
     def spill_again(self, waiting: Sequence[tuple[MessageRow, int]], now_ms: int) -> dict[int, list[Pending]]:
         """Return deliveries that were worked off from a bucket and still wait, by their next bucket."""
-        return buckets_of(waiting, self._settings.schedule, now_ms, self._bucket_over(now_ms))
+        return buckets_of(waiting, self._rows.settings.schedule, now_ms, self._bucket_over(now_ms))
 
     def _bucket_over(self, now_ms: int) -> int:
         """Return the newest bucket to which nothing may be added: one behind it may be read at any time."""
-        return max(self.spilled_to, self._settings.schedule.bucket_at(now_ms))
+        return max(self.spilled_to, self._rows.settings.schedule.bucket_at(now_ms))
 
     def buckets_due(self, now_ms: int) -> range:
         """Return the buckets that are over and not worked off."""
-        return range(self.spilled_to + 1, self._settings.schedule.bucket_at(now_ms))
+        return range(self.spilled_to + 1, self._rows.settings.schedule.bucket_at(now_ms))

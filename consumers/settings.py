@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from consumers.fold import Policy
-from consumers.folding import OwnerSettings
+from consumers.partition_rows import OwnerSettings
 from consumers.redelivery import Schedule
 from schemas.identity import USER_ID_BYTES_MAX, check_id
 

@@ -50,19 +50,23 @@ class Status:
         """Take the consumer, once it is there."""
         self._consumer = consumer
 
-    def end_of(self, partition: int) -> int:
-        """Return the log's end as last heard, without asking."""
+    def end_of(self, held: HeldPartition) -> int:
+        """Return the log's end as last heard, without asking; as it was when the partition was taken at least.
+
+        The client hears of it with what it fetches, so of a partition that it never fetches it hears nothing.
+        """
         if self._consumer is None:
-            return 0
-        return self._consumer.get_watermark_offsets(TopicPartition(EVENTS, partition), cached=True)[1]
+            return held.end
+        heard = self._consumer.get_watermark_offsets(TopicPartition(EVENTS, held.partition), cached=True)[1]
+        return max(heard, held.end)
 
     def lag_records(self) -> int:
         """Return how many records of all its partitions are not finished."""
-        return sum(max(0, self.end_of(held.partition) - owner.low_water) for held, owner in self._assignment.owned())
+        return sum(max(0, self.end_of(held) - owner.low_water) for held, owner in self._assignment.owned())
 
     def _lag(self, held: HeldPartition, owner: PartitionOwner, now_ms: int) -> tuple[int, float]:
         """Return how many records are not finished, and for how many s at most the oldest of them waits."""
-        lag = max(0, self.end_of(held.partition) - max(owner.low_water, 0))
+        lag = max(0, self.end_of(held) - max(owner.low_water, 0))
         return lag, round((now_ms - held.since_ms) / 1000, 3) if lag and held.since_ms else 0.0
 
     def state(self, *, stopping: bool) -> str:

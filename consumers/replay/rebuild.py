@@ -10,9 +10,9 @@ from functools import partial
 from time import time_ns
 from typing import Any, Final
 
-from consumers.folding import OwnerSettings, Takeover
 from consumers.intake import Entry, Intake
 from consumers.owner import PartitionOwner
+from consumers.partition_rows import OwnerSettings, Takeover
 from consumers.pending import NothingPending
 from consumers.replay.seed import as_of
 from consumers.replay.spans import Era, Span

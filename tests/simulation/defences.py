@@ -13,6 +13,7 @@ import consumers.pipeline
 import consumers.stores.cassandra_strict
 import consumers.stores.sqlite
 import consumers.takeover
+import consumers.warm_up
 import producers.arrivals
 import producers.backlog
 from consumers.rows import NOWHERE, MessageRow
@@ -99,7 +100,7 @@ _WRITE = consumers.pipeline.Pipeline._write
 
 
 def _written(pipeline: Any, flight: Any, error: Exception | None) -> None:
-    if not flight.durable:
+    if flight is flight.held.writing:
         _WRITTEN(pipeline, flight, error)
 
 
@@ -141,7 +142,7 @@ _REPLACED: dict[str, tuple[Replacement, ...]] = {
     "refusal": ((consumers.stores.sqlite, "_fence", lambda *_: None),),
     "conditions": ((consumers.stores.cassandra_strict, "STATEMENTS", _UNCONDITIONAL),),
     "judging": ((consumers.stores.cassandra_strict.StrictWriter, "_look", _taken_as_landed),),
-    "gate": ((consumers.folding, "at_gate", _open_gate),),
+    "gate": ((consumers.folding, "at_gate", _open_gate), (consumers.warm_up, "at_gate", _open_gate)),
     "overflow": ((consumers.parking, "at_holds", lambda _event, parkings, _at: (False, parkings)),),
     "low_water": ((consumers.owner.PartitionOwner, "commit_position", _commit_what_was_read),),
     "durable_first": (

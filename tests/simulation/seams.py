@@ -110,7 +110,7 @@ def make_producer(config: dict[str, Any]) -> Any:
 
 
 def _limit_memory(owner: PartitionOwner, *_shares: int) -> None:
-    owner._folding.messages.limit = CACHED_MESSAGES
+    owner._rows.messages.limit = CACHED_MESSAGES
 
 
 _REPLACED: tuple[tuple[object, str, object], ...] = (

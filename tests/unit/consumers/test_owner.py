@@ -4,9 +4,9 @@ import pytest
 
 from consumers.cache import PASSED_MAX, Conversation
 from consumers.fold import Policy
-from consumers.folding import Takeover
 from consumers.intake import Entry
 from consumers.owner import OwnerSettings, PartitionOwner
+from consumers.partition_rows import Takeover
 from consumers.redelivery import Schedule
 from consumers.rows import NOWHERE, ConversationRow, Owner
 from consumers.stores.contract import Rows

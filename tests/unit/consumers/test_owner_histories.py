@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from consumers.folding import OwnerSettings
 from consumers.intake import Entry
+from consumers.partition_rows import OwnerSettings
 from schemas.lifecycle import State
 from schemas.records import Acknowledgement, Delivery
 from tests.unit.consumers.world import SMALL, START_MS, Truth, World, event, send

@@ -8,10 +8,10 @@ import pytest
 from compose.checking.history import Logged
 from compose.checking.replay import replay
 from consumers.fold import Policy
-from consumers.folding import OwnerSettings
 from consumers.intake import Entry
 from consumers.overflow import HELD_MAX, HOLD_MS
 from consumers.parking import is_parked
+from consumers.partition_rows import OwnerSettings
 from consumers.rows import NOWHERE, At
 from consumers.stores.contract import Rows
 from consumers.stores.parkings import from_text, to_text

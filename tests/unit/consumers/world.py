@@ -4,9 +4,9 @@ import random
 from dataclasses import dataclass, field
 
 from consumers.fold import Policy, fold, fold_block, fold_membership
-from consumers.folding import OwnerSettings, Takeover
 from consumers.intake import Entry
 from consumers.owner import PartitionOwner
+from consumers.partition_rows import OwnerSettings, Takeover
 from consumers.redelivery import Schedule, redeliver
 from consumers.rows import At, ConversationRow, ConversationWrite, MessageRow, MessageWrite, Owner
 from consumers.stores.contract import Content, MessageKey, Pending, Rows

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from consumers.folding import Takeover
 from consumers.intake import Intake
 from consumers.owner import PartitionOwner
+from consumers.partition_rows import Takeover
 from consumers.replay import run as running
 from consumers.replay.comparing import Comparison, Difference
 from consumers.replay.progress_file import Progress

@@ -1,0 +1,42 @@
+"""What a worker tells of itself: how much it lags, also where Kafka's client has heard nothing of a log."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from confluent_kafka import OFFSET_INVALID, TopicPartition
+
+from consumers.held import HeldPartition, Stage
+from consumers.status import Status
+from tests.unit.consumers.world import owner_of
+
+
+class Consumer:
+    """Knows what it has heard of a log's end."""
+
+    def __init__(self, heard: int) -> None:
+        self.heard = heard
+
+    def get_watermark_offsets(self, _partition: TopicPartition, *, cached: bool) -> tuple[int, int]:
+        """Answer without asking anybody."""
+        assert cached
+        return (0, self.heard)
+
+
+def lag(*, end: int, heard: int) -> int:
+    """Return how many records wait, the log having ended at `end` when the partition was taken."""
+    held = HeldPartition(0)
+    held.stage, held.owner, held.end = Stage.OWNED, owner_of(), end
+    assignment: Any = SimpleNamespace(owned=lambda: [(held, held.owner)], held={0: held})
+    parts: dict[str, Any] = {"outage": None, "publisher": None, "counters": None}
+    status = Status(node="n", generation=1, assignment=assignment, **parts)
+    status.bind(Consumer(heard))
+    return status.lag_records()
+
+
+def test_a_partition_that_is_never_fetched_lags_all_the_same() -> None:
+    # case K20
+    assert lag(end=7, heard=OFFSET_INVALID) == 7
+
+
+def test_what_was_heard_since_counts_as_well() -> None:
+    assert lag(end=7, heard=9) == 9
