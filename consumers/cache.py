@@ -1,10 +1,9 @@
 """What an owner keeps in memory of its partition: bounded, oldest out first, and it knows what it can no longer tell.
 
-A row is not put out while a write that it rests on is not durable: reading it back would give an older one.
+Rows are put out only while all of them are in the store: reading one back would give an older one otherwise.
 """
 
 from collections import deque
-from collections.abc import Container
 
 from consumers.rows import ConversationRow, MessageRow, Position
 from consumers.stores.contract import KeyObject, MessageKey
@@ -68,17 +67,11 @@ class MessageCache:
         else:
             self.add(key, row)
 
-    def evict(self, pinned: Container[MessageKey]) -> None:
-        """Put out the oldest rows that are not pinned until the limit holds; the read bound rises with them."""
+    def evict(self) -> None:
+        """Put out the oldest rows until the limit holds; the read bound rises with them."""
         rows, order = self.rows, self._order
-        for _ in range(len(order)):
-            if len(rows) <= self.limit:
-                return
-            key = order.popleft()
-            if key in pinned:
-                order.append(key)
-                continue
-            sent_at = rows.pop(key).sent_at
+        while len(rows) > self.limit:
+            sent_at = rows.pop(order.popleft()).sent_at
             self.evicted += 1
             if self._opened and sent_at > self._covered_from:
                 self._covered_from = sent_at
@@ -153,14 +146,8 @@ class ConversationCache:
             after.sequences[install] = max(seq, after.sequences.get(install, 0))
         after.passed = before.passed
 
-    def evict(self, pinned: Container[str]) -> None:
-        """Put out the oldest that are not pinned until the limit holds."""
-        for _ in range(len(self._order)):
-            if len(self.rows) <= self.limit:
-                return
-            conversation_id = self._order.popleft()
-            if conversation_id in pinned:
-                self._order.append(conversation_id)
-                continue
-            del self.rows[conversation_id]
+    def evict(self) -> None:
+        """Put out the oldest until the limit holds."""
+        while len(self.rows) > self.limit:
+            del self.rows[self._order.popleft()]
             self.complete = False

@@ -87,15 +87,14 @@ class HeldPartition:
         """Whether a batch has begun and is not finished."""
         return self.writing is not None or bool(self.flights)
 
-    def take_waiting(self) -> "tuple[list[Entry], list[Original]]":
-        """Return what waits, which is a batch now: decoded, and as it was in Kafka."""
-        taken = self.waiting, self.originals
-        self.waiting, self.originals = [], []
+    def take_waiting(self, most: int) -> "tuple[list[Entry], list[Original]]":
+        """Return the first `most` of what waits, which are a batch now: decoded, and as they were in Kafka."""
+        taken = self.waiting[:most], self.originals[:most]
+        self.waiting, self.originals = self.waiting[most:], self.originals[most:]
         return taken
 
     def give_up(self) -> None:
         """Let go: nothing of it is written, answered or committed any more."""
         self.stage = Stage.GIVEN_UP
-        self.take_waiting()
-        self.writing = None
+        self.waiting, self.originals, self.writing = [], [], None
         self.flights.clear()

@@ -166,7 +166,6 @@ class PartitionOwner:
                 work.refuse(offset, reason, detail)
             else:
                 apply(event, make(At, (generation, partition, offset, appended_at)), work)
-        self._rows.evict(work)
         return work
 
     def refold(self, work: Work, entries: Sequence[Entry], conflict: Conflict) -> Work:
@@ -196,8 +195,9 @@ class PartitionOwner:
         self._rows.replace(conflict.messages, conflict.conversations, found)
 
     def durable(self) -> None:
-        """Note that the batch's rows are in the store."""
+        """Note that the batch's rows are in the store: what is over the limits goes out of memory."""
         self._unwritten = None
+        self._rows.evict()
 
     def finished(self, work: Work) -> None:
         """Note that a batch's rows are durable and its answers reported."""

@@ -9,7 +9,6 @@ from consumers.pending import PendingDeliveries
 from consumers.redelivery import Schedule
 from consumers.rows import At, ConversationRow, MessageRow, Owner
 from consumers.stores.contract import MessageKey, Rows
-from consumers.work import Work
 from schemas.partitioner import partition_of
 from schemas.records import Event
 
@@ -96,10 +95,10 @@ class PartitionRows:
             row = found.conversations.get(conversation_id) or ConversationRow(conversation_id)
             self.conversations.replace(row)
 
-    def evict(self, work: Work) -> None:
-        """Put out what is over the limits, but nothing that the batch has yet to write."""
-        self.messages.evict(work.messages)
-        self.conversations.evict(work.conversations)
+    def evict(self) -> None:
+        """Put out what is over the limits; all of it must be in the store."""
+        self.messages.evict()
+        self.conversations.evict()
 
     def owe(self, row: MessageRow, at: At, since_ms: int) -> None:
         """Note that a message's recipients are owed it since its first delivery, if this is the copy that made it."""

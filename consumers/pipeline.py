@@ -79,6 +79,13 @@ class Pipeline:
         put = self._settled.put
         return lambda error: put((settled, error))
 
+    def take_in(self, held: HeldPartition, entry: Entry, original: Original) -> None:
+        """Let a record wait for its partition's next batch."""
+        held.waiting.append(entry)
+        held.originals.append(original)
+        held.read_to = entry.offset + 1
+        self.unfinished += 1
+
     def start(  # noqa: PLR0913, PLR0917 - a batch and where it comes from
         self,
         held: HeldPartition,
@@ -132,6 +139,9 @@ class Pipeline:
     def _fold_again(self, flight: Flight, conflict: Conflict) -> None:
         """Read the rows, fold the batch on them, write it again."""
         if flight.held.stage is not Stage.OWNED:
+            return
+        if monotonic() < self._outage.until:  # each further read would wait for its time-out as well
+            self._retries.append(partial(self._fold_again, flight, conflict))
             return
         try:
             found = self._store.read(list(conflict.messages), list(conflict.conversations))
@@ -213,7 +223,7 @@ class Pipeline:
     def drop_waiting(self, held: HeldPartition) -> None:
         """Forget what was read and is not folded."""
         self.unfinished -= len(held.waiting)
-        held.take_waiting()
+        held.waiting, held.originals = [], []
 
     def give_up(self, held: HeldPartition) -> None:
         """Forget a partition's batches; what the store or Kafka still says about them is ignored."""

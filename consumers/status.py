@@ -51,14 +51,15 @@ class Status:
         self._consumer = consumer
 
     def end_of(self, held: HeldPartition) -> int:
-        """Return the log's end as last heard, without asking; as it was when the partition was taken at least.
+        """Return the log's end as last heard, without asking.
 
-        The client hears of it with what it fetches, so of a partition that it never fetches it hears nothing.
+        The client hears of it with what it fetches. Of a partition that it never fetches it hears nothing; then it is
+        as it was when the partition was taken.
         """
         if self._consumer is None:
             return held.end
         heard = self._consumer.get_watermark_offsets(TopicPartition(EVENTS, held.partition), cached=True)[1]
-        return max(heard, held.end)
+        return heard if heard >= 0 else held.end
 
     def lag_records(self) -> int:
         """Return how many records of all its partitions are not finished."""

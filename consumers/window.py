@@ -10,7 +10,10 @@ LOOK_S: Final = 0.5
 
 
 class Window:
-    """Follows what is finished: up at once, down by half of the difference."""
+    """Follows what is finished: up at once, down by half of the difference.
+
+    It looks when something was finished: a batch is finished whole, and has taken all the time since the one before.
+    """
 
     __slots__ = ("_at", "_finished", "limit")
 
@@ -23,7 +26,7 @@ class Window:
     def look(self, finished: int, now: float, *, least: int, most: int, within_s: float) -> int:
         """Return the limit: what is finished `within_s`, between `least` and `most`. `finished` only rises."""
         elapsed_s = now - self._at
-        if elapsed_s >= LOOK_S:
+        if elapsed_s >= LOOK_S and finished > self._finished:
             wanted = int((finished - self._finished) / elapsed_s * within_s)
             self.limit = max(wanted, (self.limit + wanted) // 2)
             self._finished, self._at = finished, now

@@ -1,7 +1,8 @@
 """One worker: the loop that moves records from Kafka through the owners into the store, and answers back.
 
 Each turn of the loop: take what the store and Kafka have reported; try again what failed; take partitions that were
-given; read records, unless too much is unfinished or a server is down; remind, commit and report when it is time. The
+given; read records, unless too much is unfinished or a server is down; fold what waits for partitions that write
+nothing; remind, commit and report when it is time. The
 loop never stops polling for longer than a pause takes to set in, so the group keeps its member (case K1).
 """
 
@@ -41,6 +42,8 @@ from schemas.topics import EVENTS, VALUE_BYTES_MAX, Setting
 LOG = logging.getLogger(__name__)
 
 REMIND_INTERVAL_S: Final = 0.25
+FOLDED_AT_ONCE: Final = 4
+"""Batches as they are read, at most, that are one batch of their partition."""
 LEAVE_S: Final = 5.0
 """For the last commit and for leaving the group; where no coordinator answers, the client by itself waits for 45 s."""
 _NOTHING: Final = Rows({}, {})
@@ -113,7 +116,7 @@ class Worker:
         self._deadline: float | None = None
         now = monotonic()
         self._turn_at = now
-        self._window = Window(settings.records_in_flight_max, now)
+        self._window = Window(2 * settings.batch_records_max, now)
         self._progress = Progress(settings.watchdog_s, now)
         self._commit_at = self._lease_at = self._remind_at = self._report_at = now
 
@@ -131,7 +134,7 @@ class Worker:
         self._stopping.set()
 
     def run(self) -> bool:
-        """Work until `stop`; return whether everything that was read was finished in time.
+        """Work until `stop`; return whether everything that had begun was finished in time.
 
         Raises the error that ended it otherwise: FencedError, LostRangeError, StuckError, KafkaRefusedError,
         StoreRefusedError.
@@ -179,7 +182,7 @@ class Worker:
             self._take_in(self._reader.read(self._settings.batch_records_max))
         else:
             self._reader.keep_polling(now)
-        if leases_hold and not self._outage.active:
+        if leases_hold and not self._outage.active and now >= self._outage.until:
             self._fold_waiting()
         self._periodic(monotonic())
 
@@ -224,17 +227,15 @@ class Worker:
             # Records of a partition that has gone, or that were read before a seek, are nobody's.
             if held is None or held.stage is not Stage.OWNED or offset < held.read_to:
                 continue
-            held.waiting.append(admit(offset, message.timestamp()[1], message.key(), message.value()))
-            held.originals.append(message)
-            held.read_to = offset + 1
-            self._pipeline.unfinished += 1
+            self._pipeline.take_in(held, admit(offset, message.timestamp()[1], message.key(), message.value()), message)
 
     def _fold_waiting(self) -> None:
         """Fold what waits for partitions that write nothing: read what it rests on, in one round, then begin."""
         ready = [(held, owner) for held, owner in self._assignment.owned() if held.waiting and held.writing is None]
         if not ready:
             return
-        needs = [owner.needs(held.waiting) for held, owner in ready]
+        most = FOLDED_AT_ONCE * self._settings.batch_records_max
+        needs = [owner.needs(held.waiting[:most]) for held, owner in ready]
         messages = [key for need in needs for key in need.messages]
         conversations = [name for need in needs for name in need.conversations]
         found = _NOTHING
@@ -247,7 +248,7 @@ class Worker:
                 return
         now_ms = time_ns() // 1_000_000
         for (held, owner), need in zip(ready, needs, strict=True):
-            entries, originals = held.take_waiting()
+            entries, originals = held.take_waiting(most)
             work = owner.fold(entries, _of(found, need), now_ms)
             self.counters.events += len(entries)
             if not owner.warming_up:

@@ -50,7 +50,7 @@ class Workers:
         self._supervisor.check()
 
     def stop(self) -> None:
-        """Let the workers finish what they have read, and end."""
+        """Let the workers finish what they have begun, and end."""
         self._supervisor.stopped()
 
 

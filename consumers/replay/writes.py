@@ -64,7 +64,7 @@ class Writes:
         self._take(IN_FLIGHT_MAX)
 
     def wait(self) -> None:
-        """Wait until one more is durable. Raises WorkerError."""
+        """Wait until there is an answer to one of those in flight, if there are any. Raises WorkerError."""
         self._take(max(0, self._in_flight - 1))
 
     def settle(self) -> None:

@@ -157,7 +157,7 @@ def test_what_comes_before_the_row_is_there_is_a_conflict(strict_store: Cassandr
 
 
 def test_a_write_goes_on_from_its_own_earlier_part(strict_store: CassandraStore, name: str) -> None:
-    """A batch tells all of a row that is not known to be durable; the batch before it may have landed meanwhile."""
+    """A write that was given up may have landed in part; the one that is made in its place tells all of the row."""
     write(strict_store, [made(name, 1)], [ConversationWrite(conversation(name))])
     both = (transition(1, "SENT"), transition(2, "DELIVERED"), transition(3, "READ"))
     whole = made(name, 1)._replace(row=row(name, 1, version=3, state="READ"), transitions=both)

@@ -130,7 +130,7 @@ class Machine:
         return True
 
     def stop(self) -> int:
-        """Let the worker finish what it has read, and end."""
+        """Let the worker finish what it has begun, and end."""
         return self._process.stopped(DRAIN_S + 15)
 
     def lines(self, event: str) -> Iterator[Mapping[str, Any]]:

@@ -7,7 +7,7 @@ import pytest
 
 from consumers.assignment import Assignment
 from consumers.errors import OwnerFencedError, StoreUnavailableError, VersionConflictError
-from consumers.held import Stage
+from consumers.held import HeldPartition, Stage
 from consumers.pipeline import CONFLICTS_MAX
 from consumers.rows import Block, ConversationRow
 from consumers.settings import WorkerSettings
@@ -16,7 +16,7 @@ from schemas.codec import PLAIN
 from schemas.records import Acknowledgement, DeadLetter
 from schemas.topics import EVENTS
 from tests.unit.consumers.test_pipeline import Bench
-from tests.unit.consumers.world import event, send
+from tests.unit.consumers.world import NOTHING, START_MS, entries, event, owner_of, send
 
 
 @pytest.fixture
@@ -106,6 +106,44 @@ def test_a_store_that_is_down_is_asked_again(bench: Bench) -> None:
     bench.now = 10.0
     bench.turn()
     assert (bench.outage.active, bench.store.writes[2][0][0].row.version) == (False, 6)
+
+
+def test_a_row_that_the_batch_rests_on_stays_in_memory_until_it_is_durable(bench: Bench) -> None:
+    _, second = _sent(bench, 1, 2)
+    bench.batch(event("DELIVERED", 1, "bob"))
+    bench.store.answer(1)
+    bench.turn()
+    bench.producer.report()
+    bench.turn()
+    bench.owner.limit_memory(2, 100, 100)
+    bench.batch(event("DELIVERED", 1, "bob"), event("DELIVERED", 2, "bob"), send(3), send(4))
+    _by_someone_else(bench, second, version=5)
+    bench.store.answer(2, _conflict(second))
+    bench.turn()
+    bench.store.answer(3)
+    bench.turn()
+    assert _answers(bench)[0] == ("DELIVERED", "DUPLICATE", "DELIVERED", 2)
+    assert (bench.owner.cached, bench.owner.evicted) == (2, 2)
+
+
+def test_while_the_store_is_down_one_conflict_reads_and_the_others_wait(bench: Bench) -> None:
+    # case K1: each read waits for its time-out
+    rows = _sent(bench, 1)
+    other = HeldPartition(0)
+    other.stage, other.owner = Stage.OWNED, owner_of()
+    bench.batch(event("DELIVERED", 1, "bob"))
+    batch = entries([send(9)])
+    bench.pipeline.unfinished += 1
+    work = other.owner.fold(batch, NOTHING, START_MS)
+    bench.pipeline.start(other, other.owner, work, batch, [], START_MS)
+    bench.store.read_error = StoreUnavailableError("down")
+    bench.store.answer(1, _conflict(*rows))
+    bench.store.answer(2, _conflict(bench.store.writes[2][0][0].row))
+    bench.turn()
+    assert len(bench.store.reads) == 1
+    bench.now = 10.0
+    bench.turn()
+    assert len(bench.store.reads) == 2
 
 
 def test_a_row_that_is_gone_is_as_if_it_had_never_been(bench: Bench) -> None:

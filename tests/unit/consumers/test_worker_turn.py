@@ -1,0 +1,85 @@
+"""A worker's turn, without servers: when what waits is folded, how much of it at once, and when it has to wait."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from consumers import pipeline as pipeline_module
+from consumers import worker as worker_module
+from consumers.errors import StoreUnavailableError
+from consumers.held import HeldPartition, Stage
+from consumers.settings import WorkerSettings
+from consumers.stores.contract import TopicRecord
+from consumers.worker import FOLDED_AT_ONCE, Worker
+from schemas.codec import PLAIN
+from schemas.topics import EVENTS
+from tests.unit.consumers.test_pipeline import FakeMessage, FakeStore
+from tests.unit.consumers.world import entries, event, owner_of, send
+
+BATCH = 5
+
+
+class Turns:
+    """A worker that owns one partition and is given no records but those that a test puts there."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        for module in (worker_module, pipeline_module):
+            monkeypatch.setattr(module, "monotonic", lambda: self.now)
+        self.store = FakeStore()
+        store: Any = self.store
+        settings = WorkerSettings(batch_records_max=BATCH)
+        topic = TopicRecord(EVENTS, "id", 1, 1)
+        self.worker = Worker(kafka={}, store=store, settings=settings, topic=topic, node="n", codec=PLAIN)
+        worker: Any = self.worker
+        worker._lease_at = worker._report_at = worker._commit_at = worker._remind_at = 1e9
+        worker._publisher = SimpleNamespace(pump=lambda *_: None, unsent=0, down=False)
+        worker._reader = SimpleNamespace(read=lambda _: (), keep_polling=lambda _: worker._pipeline.serve())
+        self.pipeline = worker._pipeline
+        self.held = HeldPartition(0)
+        worker._assignment.held[0] = self.held
+
+    def own(self, owner: Any, *events: Any) -> None:
+        """Have a partition for which these were read."""
+        self.held.stage, self.held.owner = Stage.OWNED, owner
+        for entry in entries(events, owner.position):
+            self.pipeline.take_in(self.held, entry, FakeMessage(EVENTS, b"c", b"raw", entry.offset))
+
+    def turn(self, times: int = 1) -> None:
+        """Take turns, 0.1 ms each."""
+        for _ in range(times):
+            self.now += 0.0001
+            self.worker._turn()
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
+    return Turns(monkeypatch)
+
+
+def test_what_waits_is_folded_while_nothing_is_written_and_so_much_at_once(turns: Turns) -> None:
+    turns.own(owner_of(), *(send(number) for number in range(FOLDED_AT_ONCE * BATCH + 1)))
+    turns.turn(3)
+    assert [len(messages) for messages, _ in turns.store.writes] == [FOLDED_AT_ONCE * BATCH]
+    turns.store.answer(0)
+    turns.turn()
+    assert [len(messages) for messages, _ in turns.store.writes] == [FOLDED_AT_ONCE * BATCH, 1]
+    assert (turns.held.read_to, turns.held.waiting, turns.held.originals) == (FOLDED_AT_ONCE * BATCH + 1, [], [])
+    assert turns.pipeline.unfinished == FOLDED_AT_ONCE * BATCH + 1
+    turns.pipeline.give_up(turns.held)
+    assert turns.pipeline.unfinished == 0
+
+
+def test_a_read_that_failed_is_made_again_after_a_wait_though_something_else_was_answered(turns: Turns) -> None:
+    # case C8
+    turns.own(owner_of(from_the_start=False), event("DELIVERED", 1, "bob"))
+    turns.store.read_error = StoreUnavailableError("down")
+    turns.turn()
+    turns.pipeline.done(lambda _: None)(None)
+    turns.turn(200)
+    assert len(turns.store.reads) == 1
+    turns.store.read_error = None
+    turns.now += 1
+    turns.turn()
+    assert (len(turns.store.reads), turns.held.waiting) == (2, [])
