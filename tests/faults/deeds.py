@@ -193,7 +193,8 @@ def _double_member(ground: Ground, act: Act) -> Told:
         note = f"supervisor {machine.supervisor.code}, double {double.code}"
         if not ended:
             ground.complain(f"two members named {machine.worker_name} go on beside each other")
-        elif not codes & {ExitCode.FENCED, ExitCode.UNRELEASED}:
+        # A deed that waits for this machine's worker to come to some point may find the double there, and kill it.
+        elif not codes & {ExitCode.FENCED, ExitCode.UNRELEASED, -signal.SIGKILL}:
             ground.complain(f"two members named {machine.worker_name}: {note}")
         double.stopped()
         if not machine.running:
