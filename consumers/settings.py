@@ -60,7 +60,7 @@ class WorkerSettings:
     poll_interval_s_max: float = 300.0
     """After this long without a poll a worker is expelled from the group."""
     batch_records_max: int = 1_000
-    """Records taken from Kafka at a time."""
+    """Records taken from Kafka at a time; up to four times as many of one partition are folded and written together."""
     records_in_flight_max: int = 16_000
     """Records that may be unfinished before no more is read."""
     in_flight_s_max: float = 1.0
