@@ -135,8 +135,12 @@ class Client(Process):
         """Pump and listen, as far as there is something to do."""
         if not self._started or self._owes():
             self._patiently(self._pump_turn)
-        if self._inbox is None or self._inbox.has_news():
+        if self._has_news():
             self._patiently(self._listen_turn)
+
+    def _has_news(self) -> bool:
+        """Say whether something is to be read, or was read and could not be stored: the outbox was busy."""
+        return self._inbox is None or self._inbox.has_news() or self._listener._batch is not None
 
     def _owes(self) -> bool:
         if self._producer is not None and len(self._producer):
@@ -276,7 +280,7 @@ class Client(Process):
 
     def is_quiet(self) -> bool:
         """Say whether everything is answered and read, and every own message has ended."""
-        if self._inbox is None or self._inbox.has_news():
+        if self._has_news():
             return False
         connection = self.disk.connection
         if connection.execute("SELECT 1 FROM queue LIMIT 1").fetchone():
