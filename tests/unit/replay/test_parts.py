@@ -6,30 +6,42 @@ from pathlib import Path
 import pytest
 
 from consumers.replay.pace import Pace
-from consumers.replay.progress_file import Progress, ProgressFileError
+from consumers.replay.progress_file import Asked, Progress, ProgressFileError
 from consumers.replay.spans import Span
+
+ASKED = Asked("the file a", "", "topic id", 3)
 
 
 def test_progress_is_what_was_saved(tmp_path: Path):
     path = tmp_path / "state"
-    assert Progress.load(path, "x") is None
-    progress = Progress("x", (Span(0, 1, 9, is_whole=False),), {0: 4}, {0: 1_700_000_000_000})
+    assert Progress.load(path, ASKED) is None
+    progress = Progress(ASKED, (Span(0, 1, 9, is_whole=False),), {0: 4}, {0: 1_700_000_000_000}, 77)
     progress.save(path)
-    assert Progress.load(path, "x") == progress
+    assert Progress.load(path, ASKED) == progress
+    assert not progress.is_complete
+    assert Progress(ASKED, progress.spans, {0: 9}).is_complete
     assert [each.name for each in tmp_path.iterdir()] == ["state"]
 
 
 def test_another_replays_progress_and_other_files_are_refused(tmp_path: Path):
     path = tmp_path / "state"
-    Progress("x", ()).save(path)
-    with pytest.raises(ProgressFileError, match="another replay"):
-        Progress.load(path, "y")
+    Progress(ASKED, ()).save(path)
+    for name, other in (("target", "the file b"), ("wish", "since 2h"), ("topic", "another id"), ("generation", 4)):
+        with pytest.raises(ProgressFileError, match=f"another replay: its {name} is .*, not {other}"):
+            Progress.load(path, ASKED._replace(**{name: other}))
     path.write_text("{")
     with pytest.raises(ProgressFileError, match="cannot be read"):
-        Progress.load(path, "x")
+        Progress.load(path, ASKED)
     path.write_text(json.dumps([1]))
     with pytest.raises(ProgressFileError, match="no progress"):
-        Progress.load(path, "x")
+        Progress.load(path, ASKED)
+
+
+def test_progress_of_an_earlier_version_is_refused(tmp_path: Path):
+    path = tmp_path / "state"
+    path.write_text(json.dumps({"version": 1, "what": "live", "spans": [], "positions": {}, "began_ms": {}}))
+    with pytest.raises(ProgressFileError, match="another version"):
+        Progress.load(path, ASKED)
 
 
 def test_the_pace_is_kept_and_none_is_as_fast_as_it_goes():
