@@ -173,6 +173,15 @@ def test_killed_before_anything_was_saved_it_goes_on(deployment: Deployment, mon
     assert "not empty" in told
 
 
+def test_what_was_passed_over_is_not_read_again(deployment: Deployment):
+    deployment.kills_after = 3
+    deployment.run(*rebuilt(deployment), "--conversation", "nobody's")
+    assert sum(json.loads((deployment.folder / "state").read_text())["positions"].values()) == 12
+    deployment.kills_after = None
+    code, told = deployment.run(*rebuilt(deployment), "--conversation", "nobody's")
+    assert (code, f"folded 0 of {RECORDS - 12} records" in told) == (0, True)
+
+
 @TARGETS
 def test_a_replay_that_was_complete_says_so(deployment: Deployment, target: Callable[[Deployment], list[str]]):
     code, told = deployment.run(*target(deployment))
