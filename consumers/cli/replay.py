@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
@@ -155,17 +155,17 @@ class ReplayJob:
         from consumers.replay.run import Source, extents_of, plan, rebuild, topic_of
         from consumers.topic_check import identity_of
 
-        live = self._factory.open_store()
-        try:
-            with self._reading("folding") as (log, control), self._target(file, keyspace) as target:
-                settings = self._factory.worker_settings()
-                extents = extents_of(log, self._wish)
-                partitions, identity = len(extents), identity_of(self._factory.kafka(), settings)
-                topic = topic_of(live, partitions, identity)
-                asked = Asked(self._target_text(file, keyspace), str(self._wish), identity, topic.generation)
-                begun = plan(extents, self._wish, asked, self._state)
-                self._say_if_complete(begun)
-                source = Source(log, begun, self._wish, self._intake(), control)
+        with closing(self._factory.open_store()) as live, self._reading("folding") as (log, control):
+            settings = self._factory.worker_settings()
+            extents = extents_of(log, self._wish)
+            partitions, identity = len(extents), identity_of(self._factory.kafka(), settings)
+            topic = topic_of(live, partitions, identity)
+            asked = Asked(self._target_text(file, keyspace), str(self._wish), identity, topic.generation)
+            begun = plan(extents, self._wish, asked, self._state)
+            self._say_if_complete(begun)
+            source = Source(log, begun, self._wish, self._intake(), control)
+            # Opened only now, so that nothing is made where the replay is refused.
+            with self._target(file, keyspace) as target:
                 outcome = rebuild(source, target=target, live=live, topic=topic, settings=settings)
                 tally = outcome.tally
                 _say(
@@ -180,8 +180,6 @@ class ReplayJob:
                 if not compares and (file or keyspace):
                     return ()
                 return self._compare(target, live, outcome, partitions, topic.generation, mends=mends)
-        finally:
-            live.close()
 
     def _compare(  # noqa: PLR0913 - the two stores and what they hold
         self, target: "Store", live: "Store", outcome: "Outcome", partitions: int, generation: int, *, mends: bool

@@ -146,6 +146,7 @@ def test_another_kind_of_target_is_refused(deployment: Deployment):
     assert (code, "its target is the SQLite file" in told) == (2, True)
     assert path.read_bytes() == before
     assert deployment.run("--state", str(state))[0] == 2
+    assert not state.with_name("state.rows.sqlite").exists()
 
 
 @TARGETS
