@@ -54,9 +54,11 @@ def _lines(what: str) -> Callable[[int, int], None]:
         if now - told_at < _LINE_INTERVAL_S:
             return
         told_at = now
-        rate = (done - first) / (now - started)
-        remaining_s = (total - done) / rate if rate else 0
-        sys.stderr.write(f"{what}: {done:,} of {total:,}, {rate:,.0f}/s, {remaining_s:,.0f} s left\n")
+        told = f"{what}: {done:,} of {total:,}"
+        if done > first:
+            rate = (done - first) / (now - started)
+            told += f", {rate:,.1f}/s, {(total - done) / rate:,.0f} s left"
+        sys.stderr.write(told + "\n")
 
     return report
 

@@ -1,8 +1,9 @@
 """`twotick replay`: the log folded again, beside the workers."""
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from consumers.intake import Intake
     from consumers.replay.comparing import Checked, Difference
     from consumers.replay.log import Log
+    from consumers.replay.progress_file import Progress
     from consumers.replay.run import Control, Outcome
     from consumers.replay.spans import Wish
     from consumers.settings import WorkerSettings
@@ -94,9 +96,14 @@ def _replay(  # noqa: PLR0913 - one parameter an option
         raise typer.BadParameter("the start is given twice", param_hint="--since")
     if sum(target is not None for target in (into_sqlite, into_keyspace, to_jsonl)) > 1:
         raise typer.BadParameter("there is more than one target", param_hint="--into-sqlite")
+    if state is not None and str(to_jsonl) == "-":
+        raise typer.BadParameter(
+            "what went to standard output cannot be gone on with: name a file", param_hint="--state"
+        )
     wish = Wish(
         from_offset=from_offset,
         from_ms=instant_ms(from_datetime, "--from-datetime") if since is None else ago_ms(since, "--since"),
+        since=since or "",
         to_offset=to_offset,
         to_ms=instant_ms(to_datetime, "--to-datetime"),
         partitions=frozenset(partition or ()),
@@ -124,12 +131,18 @@ class ReplayJob:
 
     def to_jsonl(self, path: Path) -> None:
         """Write the records as JSON lines."""
-        from consumers.replay.run import Source, plan, to_jsonl
+        from consumers.replay.progress_file import Asked
+        from consumers.replay.run import Source, extents_of, plan, to_jsonl
+        from consumers.topic_check import identity_of
 
         with self._reading("reading") as (log, control):
-            begun, _ = plan(log, self._wish, f"{path} {self._wish}", self._state)
+            extents = extents_of(log, self._wish)
+            identity = identity_of(self._factory.kafka(), self._factory.worker_settings())
+            asked = Asked(f"the file of JSON lines {path}", str(self._wish), identity)
+            begun = plan(extents, self._wish, asked, self._state)
+            self._say_if_complete(begun)
             source = Source(log, begun, self._wish, self._intake(), control)
-            with _opened(path, goes_on=bool(begun.positions)) as out:
+            with _opened(path, begun) as out:
                 outcome = to_jsonl(source, out)
         _say(f"{outcome.done:,} records in {outcome.seconds:.1f} s{_rate(outcome)}")
         _end_if_interrupted(outcome, self._state)
@@ -138,17 +151,21 @@ class ReplayJob:
         self, file: Path | None, keyspace: str | None, *, compares: bool, mends: bool
     ) -> "Sequence[Difference]":
         """Rebuild into a file, a keyspace or for the moment; return what the live store has otherwise."""
-        from consumers.replay.run import Source, plan, rebuild, topic_of
+        from consumers.replay.progress_file import Asked
+        from consumers.replay.run import Source, extents_of, plan, rebuild, topic_of
         from consumers.topic_check import identity_of
 
-        live = self._factory.open_store()
-        try:
-            with self._reading("folding") as (log, control), self._target(file, keyspace) as target:
-                settings = self._factory.worker_settings()
-                what = f"{keyspace or file or 'live'} {self._wish}"
-                begun, partitions = plan(log, self._wish, what, self._state)
-                topic = topic_of(live, partitions, identity_of(self._factory.kafka(), settings))
-                source = Source(log, begun, self._wish, self._intake(), control)
+        with closing(self._factory.open_store()) as live, self._reading("folding") as (log, control):
+            settings = self._factory.worker_settings()
+            extents = extents_of(log, self._wish)
+            partitions, identity = len(extents), identity_of(self._factory.kafka(), settings)
+            topic = topic_of(live, partitions, identity)
+            asked = Asked(self._target_text(file, keyspace), str(self._wish), identity, topic.generation)
+            begun = plan(extents, self._wish, asked, self._state)
+            self._say_if_complete(begun)
+            source = Source(log, begun, self._wish, self._intake(), control)
+            # Opened only now, so that nothing is made where the replay is refused.
+            with self._target(file, keyspace) as target:
                 outcome = rebuild(source, target=target, live=live, topic=topic, settings=settings)
                 tally = outcome.tally
                 _say(
@@ -163,8 +180,6 @@ class ReplayJob:
                 if not compares and (file or keyspace):
                     return ()
                 return self._compare(target, live, outcome, partitions, topic.generation, mends=mends)
-        finally:
-            live.close()
 
     def _compare(  # noqa: PLR0913 - the two stores and what they hold
         self, target: "Store", live: "Store", outcome: "Outcome", partitions: int, generation: int, *, mends: bool
@@ -209,14 +224,32 @@ class ReplayJob:
             if keyspace is not None:
                 open_target = lambda: self._factory.open_keyspace(keyspace)  # noqa: E731
             else:
-                beside = self._state.with_name(f"{self._state.name}.rows.sqlite") if self._state else None
-                path = file or beside or Path(folder) / "rows.sqlite"
+                path = file or self._rows_beside() or Path(folder) / "rows.sqlite"
                 open_target = lambda: SqliteStore.open(path)  # noqa: E731
             target = open_target()
             try:
                 yield target
             finally:
                 target.close()
+
+    def _rows_beside(self) -> Path | None:
+        """Return the file that rows are rebuilt in to be compared, where it is to outlive this run."""
+        return self._state.with_name(f"{self._state.name}.rows.sqlite") if self._state else None
+
+    def _target_text(self, file: Path | None, keyspace: str | None) -> str:
+        """Return a target's kind and name."""
+        if keyspace is not None:
+            return f"the keyspace {keyspace}"
+        if file is not None:
+            return f"the SQLite file {file}"
+        return f"the live store compared by way of {self._rows_beside() or 'a file that goes away'}"
+
+    def _say_if_complete(self, begun: "Progress") -> None:
+        if begun.is_complete:
+            _say(
+                f"{self._state}: this replay was complete, so nothing is read again; "
+                "name a new --state and a new target to read what has come since"
+            )
 
     def _intake(self) -> "Intake":
         from consumers.intake import Intake
@@ -225,10 +258,21 @@ class ReplayJob:
         return Intake(self._factory.codec().decode, VALUE_BYTES_MAX, self._factory.worker_settings().operators)
 
 
-def _opened(path: Path, *, goes_on: bool) -> "AbstractContextManager[TextIO]":
+def _opened(path: Path, begun: "Progress") -> "AbstractContextManager[TextIO]":
+    """Return a new file, or the one that was begun, cut to what the progress knows of; raise ReplayRefusedError."""
+    from consumers.replay.spans import ReplayRefusedError
+
     if str(path) == "-":
         return nullcontext(sys.stdout)
-    return path.open("a" if goes_on else "x", encoding="utf-8")
+    if not begun.positions:
+        return path.open("x", encoding="utf-8")
+    if not path.exists() or path.stat().st_size < begun.written:
+        raise ReplayRefusedError(
+            f"{path}: the lines that this replay has written before are gone",
+            "Replay from the start with a new --state.",
+        )
+    os.truncate(path, begun.written)
+    return path.open("a", encoding="utf-8")
 
 
 def _end_if_interrupted(outcome: "Outcome", state: Path | None) -> None:

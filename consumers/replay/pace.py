@@ -13,14 +13,14 @@ class Pace:
         self._rate = rate
         self._clock = clock
         self._wait = wait
-        self._since = clock()
-        self._count = 0
+        self._due_at = clock()
+        """When what is done so far is due at that rate."""
 
     def spent(self, events: int) -> None:
-        """Note events that are done; wait where they came too fast."""
+        """Note events that are done; wait where they came too fast. Time that was not used is not made up for."""
         if not self._rate:
             return
-        self._count += events
-        ahead_s = self._count / self._rate - (self._clock() - self._since)
-        if ahead_s > 0:
-            self._wait(ahead_s)
+        now = self._clock()
+        self._due_at = max(self._due_at + events / self._rate, now)
+        if self._due_at > now:
+            self._wait(self._due_at - now)

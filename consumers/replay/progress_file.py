@@ -4,12 +4,12 @@ import json
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from consumers.errors import WorkerError
 from consumers.replay.spans import Span
 
-_VERSION = 1
+_VERSION = 2
 
 
 class ProgressFileError(WorkerError):
@@ -18,28 +18,47 @@ class ProgressFileError(WorkerError):
     exit_code = 2
 
 
+class Asked(NamedTuple):
+    """What was asked for: only the same is gone on with."""
+
+    target: str
+    """Where it goes, its kind and its name, as people read it."""
+    wish: str
+    """What is read, as it was typed."""
+    topic: str
+    """What tells the topic from others of its name, here and in other clusters."""
+    generation: int = 0
+    """Of the topic; 0 where rows are not folded."""
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     """What is needed to go on."""
 
-    what: str
-    """What was asked for, as text: only the same is resumed."""
+    asked: Asked
     spans: tuple[Span, ...]
     positions: dict[int, int] = field(default_factory=dict)
-    """By partition, the offset below which everything is durable."""
+    """By partition, the offset below which everything is durable. Empty: nothing was begun."""
     began_ms: dict[int, int] = field(default_factory=dict)
     """By partition, the append time of the first record that was read of the newest generation."""
+    written: int = 0
+    """What the target holds of it: bytes of a file, writes of rows in a store."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left to read of what was begun."""
+        return bool(self.positions) and all(self.positions.get(span.partition, 0) >= span.end for span in self.spans)
 
     def save(self, path: Path) -> None:
         """Replace the file. Raises OSError."""
         beside = path.with_name(f"{path.name}.{os.getpid()}")
-        beside.write_text(json.dumps({"version": _VERSION, **asdict(self), "spans": [list(s) for s in self.spans]}))
+        beside.write_text(json.dumps({"version": _VERSION, **asdict(self)}))
         with beside.open("rb") as written:
             os.fsync(written.fileno())
         beside.replace(path)
 
     @classmethod
-    def load(cls, path: Path, what: str) -> Self | None:
+    def load(cls, path: Path, asked: Asked) -> Self | None:
         """Return what the file says; None where there is none. Raises ProgressFileError."""
         try:
             found = json.loads(path.read_text())
@@ -47,12 +66,25 @@ class Progress:
             return None
         except (OSError, ValueError) as error:
             raise ProgressFileError(f"{path} cannot be read: {error}", "Name another file, or remove it.") from error
-        if not isinstance(found, dict) or found.get("version") != _VERSION:
+        if not isinstance(found, dict) or "version" not in found:
             raise ProgressFileError(f"{path} is no progress of a replay", "Name another file.")
-        if found["what"] != what:
+        if found["version"] != _VERSION:
             raise ProgressFileError(
-                f"{path} is about another replay: {found['what']}", "Ask for the same again, or name another file."
+                f"{path} was kept by another version, which this one cannot go on from",
+                "Replay from the start with a new --state and a new target.",
             )
+        _check_same(path, Asked(*found["asked"]), asked)
         positions = {int(partition): offset for partition, offset in found["positions"].items()}
         began_ms = {int(partition): at for partition, at in found.get("began_ms", {}).items()}
-        return cls(what, tuple(Span(*each) for each in found["spans"]), positions, began_ms)
+        spans = tuple(Span(*each) for each in found["spans"])
+        return cls(asked, spans, positions, began_ms, found["written"])
+
+
+def _check_same(path: Path, found: Asked, asked: Asked) -> None:
+    """Raise ProgressFileError where a file is about something else than is asked for."""
+    for name, theirs, ours in zip(Asked._fields, found, asked, strict=True):
+        if theirs != ours:
+            raise ProgressFileError(
+                f"{path} is about another replay: its {name} is {theirs or 'all'!s}, not {ours or 'all'!s}",
+                "Ask for the same again, or name another file.",
+            )

@@ -70,6 +70,8 @@ class Rebuild:
         self._intake = intake
         self._conversations = conversations
         self._writes = Writes(target.write, REPLAYER)
+        self._taken: dict[int, int] = {}
+        """By partition, the offset behind the last record that was taken, folded or passed over."""
         self._starts = {span.partition: span.start for span in era.spans}
         self._seeds_from = {
             span.partition for span in era.spans if not (rests_on_target or (era.is_first and span.is_whole))
@@ -99,6 +101,7 @@ class Rebuild:
         self._began_ms.setdefault(partition, messages[0].timestamp()[1])
         admit = self._intake.admit
         entries = [admit(each.offset(), each.timestamp()[1], each.key(), each.value()) for each in messages]
+        self._taken[partition] = messages[-1].offset() + 1
         if self._conversations:
             entries = self._chosen(entries)
         if not entries:
@@ -158,5 +161,5 @@ class Rebuild:
         self._writes.settle()
 
     def positions(self) -> dict[int, int]:
-        """Return, by partition, the offset below which everything is durable."""
-        return {number: owner.low_water for number, owner in self._owners.items()}
+        """Return, by partition, the offset below which everything is durable or passed over; call it once settled."""
+        return {number: owner.low_water for number, owner in self._owners.items()} | self._taken

@@ -4,8 +4,9 @@ Nothing here answers, leases or commits, so it runs beside live workers; they ar
 committed, below which every row must be in the live store.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final, TextIO
@@ -17,9 +18,9 @@ from consumers.replay.comparing import Comparison, Difference
 from consumers.replay.jsonl import lines
 from consumers.replay.log import Log
 from consumers.replay.pace import Pace
-from consumers.replay.progress_file import Progress
+from consumers.replay.progress_file import Asked, Progress
 from consumers.replay.rebuild import Rebuild, Tally
-from consumers.replay.spans import ReplayRefusedError, Span, Wish, eras_of, records_in, spans_of
+from consumers.replay.spans import Extent, ReplayRefusedError, Span, Wish, eras_of, records_in, spans_of
 from consumers.settings import WorkerSettings
 from consumers.stores.contract import Store, TopicRecord
 from schemas.topics import EVENTS
@@ -44,6 +45,11 @@ class Control:
     report: Report = lambda _done, _all: None
     stopping: Callable[[], bool] = lambda: False
     """Whether somebody wants it to end; it can be gone on with later."""
+
+    def keep(self, progress: Progress) -> None:
+        """Save how far it got, where that was asked for. Raises OSError."""
+        if self.state is not None:
+            progress.save(self.state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +95,32 @@ def topic_of(live: Store, partitions: int, identity: str) -> TopicRecord:
     return found
 
 
-def plan(log: Log, wish: Wish, what: str, state: Path | None) -> tuple[Progress, int]:
-    """Return what is to be read, as it was begun before where `state` says so; and the topic's partition count."""
+def extents_of(log: Log, wish: Wish) -> list[Extent]:
+    """Return what the log has, by partition. Raises TopicChangedError where there is none."""
     extents = log.extents(wish)
     if not extents:
         raise TopicChangedError(f"the topic {EVENTS} is not there", "Run `twotick migrate --execute` to create it.")
-    begun = Progress.load(state, what) if state is not None else None
-    return begun or Progress(what, tuple(spans_of(wish, extents))), len(extents)
+    return extents
+
+
+def plan(extents: Sequence[Extent], wish: Wish, asked: Asked, state: Path | None) -> Progress:
+    """Return what is to be read, as it was begun before where `state` says so. Raises WorkerError."""
+    begun = Progress.load(state, asked) if state is not None else None
+    return begun or Progress(asked, tuple(spans_of(wish, extents)))
+
+
+def _started(begun: Progress, control: Control) -> Progress:
+    """Return progress whose target is this replay's from now on, so that it is gone on with after any end."""
+    if begun.positions:
+        return begun
+    started = replace(begun, positions={span.partition: span.start for span in begun.spans})
+    control.keep(started)
+    return started
+
+
+def _ended(progress: Progress) -> Progress:
+    """Return the progress of a replay that has read all, though its last offsets may have held no record."""
+    return replace(progress, positions={span.partition: span.end for span in progress.spans})
 
 
 def rebuild(
@@ -105,16 +130,19 @@ def rebuild(
 
     What was folded in different generations of the topic is folded one after the other, each as it was then.
     """
-    begun, control, wish = source.begun, source.control, source.wish
-    if not begun.positions and next(target.all_messages(), None) is not None:
-        raise ReplayRefusedError(
-            "the store to rebuild into is not empty", "Name a new one; to go on with a replay, name its --state."
-        )
+    control, wish = source.control, source.wish
+    _check_target(source.begun, target)
+    begun = _started(source.begun, control)
     eras = eras_of(topic, begun.spans)
     is_whole = eras[0].is_first and all(span.is_whole for span in begun.spans)
     # A conversation may have been in another partition before, so a later era rests on all of those before it.
     is_complete = is_whole and not (wish.partitions and topic.earlier)
     tally, positions, began_ms = Tally(), dict(begun.positions), dict(begun.began_ms)
+
+    def progress() -> Progress:
+        written = begun.written + tally.rows + tally.seeded
+        return replace(begun, positions=positions, began_ms=began_ms, written=written)
+
     reading = _Reading(source)
     reading.outcome.tally, reading.outcome.is_whole, reading.outcome.began_ms = tally, is_complete, began_ms
     for era in eras:
@@ -135,30 +163,51 @@ def rebuild(
             folding.settle()
             for partition, position in folding.positions().items():
                 positions[partition] = max(position, positions.get(partition, 0))
-            if control.state is not None:
-                Progress(begun.what, begun.spans, positions, began_ms).save(control.state)
+            control.keep(progress())
 
         if not reading.read(era.spans, folding.take, save):
-            break
+            return reading.ended()
+    control.keep(_ended(progress()))
     return reading.ended()
 
 
+def _check_target(begun: Progress, target: Store) -> None:
+    """Raise ReplayRefusedError where a store is not as this replay has left it."""
+    is_empty = next(target.all_messages(), None) is None and next(target.all_conversations(), None) is None
+    if not begun.positions and not is_empty:
+        raise ReplayRefusedError(
+            f"{begun.asked.target}: the store to rebuild into is not empty",
+            "Name a new one; to go on with a replay, name its --state.",
+        )
+    if begun.written and is_empty:
+        raise ReplayRefusedError(
+            f"{begun.asked.target}: the rows that this replay has rebuilt before are gone",
+            "Replay from the start with a new --state.",
+        )
+
+
 def to_jsonl(source: Source, out: TextIO) -> Outcome:
-    """Write the spans' records as JSON lines. Raises WorkerError, OSError."""
-    begun, control, chosen = source.begun, source.control, source.wish.conversations
+    """Write the spans' records as JSON lines; `out` is where they were left. Raises WorkerError, OSError."""
+    control, chosen = source.control, source.wish.conversations
+    begun = _started(source.begun, control)
     positions = dict(begun.positions)
 
     def take(partition: int, messages: Sequence[Any]) -> None:
         out.writelines(line + "\n" for line in lines(messages, source.intake, chosen))
         positions[partition] = messages[-1].offset() + 1
 
+    def progress() -> Progress:
+        os.fsync(out.fileno())
+        return replace(begun, positions=positions, written=out.tell())
+
     def save() -> None:
         out.flush()
         if control.state is not None:
-            Progress(begun.what, begun.spans, positions).save(control.state)
+            control.keep(progress())
 
     reading = _Reading(source)
-    reading.read(begun.spans, take, save)
+    if reading.read(begun.spans, take, save) and control.state is not None:
+        control.keep(_ended(progress()))
     return reading.ended()
 
 

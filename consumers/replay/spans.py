@@ -21,6 +21,8 @@ class Wish:
     from_offset: int | None = None
     from_ms: int | None = None
     """Append time, ms since 1970."""
+    since: str = ""
+    """How long ago `from_ms` was, as it was typed; empty where it was not typed so."""
     to_offset: int | None = None
     """The first offset that is not read."""
     to_ms: int | None = None
@@ -37,6 +39,19 @@ class Wish:
                 raise ReplayRefusedError(f"the {name} is given twice", "Give an offset or a time.")
         if min(self.from_offset or 0, self.to_offset or 0) < 0:
             raise ReplayRefusedError("an offset is negative", "Offsets begin at 0.")
+
+    def __str__(self) -> str:
+        """Return it as text, the same for what was typed the same; empty where all is asked for."""
+        parts = {
+            "from offset": self.from_offset,
+            "since": self.since or None,
+            "from ms": None if self.since else self.from_ms,
+            "to offset": self.to_offset,
+            "to ms": self.to_ms,
+            "partitions": sorted(self.partitions) or None,
+            "conversations": sorted(self.conversations) or None,
+        }
+        return ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
 
 
 class Extent(NamedTuple):

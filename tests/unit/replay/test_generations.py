@@ -14,7 +14,7 @@ from consumers.owner import PartitionOwner
 from consumers.partition_rows import Takeover
 from consumers.replay import run as running
 from consumers.replay.comparing import Comparison, Difference
-from consumers.replay.progress_file import Progress
+from consumers.replay.progress_file import Asked, Progress
 from consumers.replay.run import Control, Source, compare, reaches, rebuild
 from consumers.replay.spans import Extent, Span, Wish, eras_of, spans_of
 from consumers.rows import Owner
@@ -50,7 +50,11 @@ class MadeLog:
         where, at = (len(records), self.clock_ms)
         records.append(
             SimpleNamespace(
-                offset=lambda: where, timestamp=lambda: (2, at), key=lambda: key, value=lambda: PLAIN.encode(made)
+                partition=lambda: number,
+                offset=lambda: where,
+                timestamp=lambda: (2, at),
+                key=lambda: key,
+                value=lambda: PLAIN.encode(made),
             )
         )
 
@@ -188,7 +192,8 @@ def replayed(
     **wish: Any,
 ) -> tuple[Comparison, list[Difference], bool]:
     control = control or Control()
-    begun = (control.state and Progress.load(control.state, "x")) or Progress("x", log.spans(**wish))
+    asked = Asked("a store", "", topic.topic_id, topic.generation)
+    begun = (control.state and Progress.load(control.state, asked)) or Progress(asked, log.spans(**wish))
     source = Source(log, begun, Wish(**wish), Intake(PLAIN.decode, 100_000), control)  # type: ignore[arg-type]
     outcome = rebuild(source, target=target, live=live, topic=topic, settings=SETTINGS)
     comparison = Comparison(target, live, reaches(outcome, topic.generation, {}), topic.partitions)

@@ -1,0 +1,214 @@
+"""A replay that ended in any way goes on without a loss or a double, or says why it cannot."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from consumers.cli import replay
+from consumers.errors import WorkerError
+from consumers.replay import log as reading
+from consumers.replay import run as running
+from consumers.replay.spans import Extent, Wish
+from consumers.settings import WorkerSettings
+from consumers.stores.sqlite import SqliteStore
+from schemas.codec import PLAIN, Codec
+from tests.unit.consumers.world import send
+from tests.unit.replay.test_generations import MadeLog, in_conversation
+
+RECORDS = 30
+
+
+class KilledError(Exception):
+    """What stands for a process that is gone."""
+
+
+@dataclass
+class Deployment:
+    """`context.obj`, and the log that a command finds."""
+
+    folder: Path
+    topic: str = "id"
+    log: MadeLog = field(default_factory=lambda: MadeLog(2))
+    kills_after: int | None = None
+    """How many batches are read before the process is gone."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def extents(self, _wish: Wish) -> list[Extent]:
+        """Return what there is."""
+        return [Extent(number, 0, end) for number, end in enumerate(self.log.ends(2))]
+
+    def batches(self, spans: Any, size: int) -> Iterator[dict[int, list[Any]]]:
+        """Yield records by partition, until the process is gone."""
+        for number, batch in enumerate(self.log.batches(spans, size)):
+            if number == self.kills_after:
+                raise KilledError
+            yield batch
+
+    def worker_settings(self) -> WorkerSettings:
+        """Return the workers' settings."""
+        return WorkerSettings(topic_identity=self.topic)
+
+    def kafka(self) -> dict[str, Any]:
+        """Return the clients' settings."""
+        return {}
+
+    def codec(self) -> Codec:
+        """Return the codec."""
+        return PLAIN
+
+    def open_store(self) -> SqliteStore:
+        """Open the live store."""
+        return SqliteStore.open(self.folder / "live.sqlite")
+
+    def show(self, *_: object) -> None:
+        """Show nothing."""
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """Return how a replay ended, and what it said."""
+        app = typer.Typer()
+        app.callback()(lambda: None)
+        replay.register(app)
+        result = CliRunner().invoke(app, ["replay", *arguments], obj=self)
+        error = result.exception
+        if isinstance(error, WorkerError):
+            return 2, f"{error.message} {error.hint}"
+        if error is not None and not isinstance(error, SystemExit | KilledError):
+            raise error
+        return result.exit_code, result.stderr
+
+
+@pytest.fixture
+def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
+    made = Deployment(tmp_path)
+    for number in range(RECORDS):
+        made.log.append(in_conversation(send(number), f"c{number % 5}"))
+    monkeypatch.setattr(reading, "Log", lambda *_: made)
+    monkeypatch.setattr(reading, "committed", lambda *_: {})
+    monkeypatch.setattr(running, "BATCH_RECORDS", 4)
+    monkeypatch.setattr(running, "SAVE_INTERVAL_S", 0.0)
+    return made
+
+
+def json_lines(deployment: Deployment) -> list[str]:
+    return ["--to-jsonl", str(deployment.folder / "lines"), "--state", str(deployment.folder / "state")]
+
+
+def rebuilt(deployment: Deployment) -> list[str]:
+    return [
+        *("--into-sqlite", str(deployment.folder / "rebuilt"), "--no-compare"),
+        *("--state", str(deployment.folder / "state")),
+    ]
+
+
+TARGETS = pytest.mark.parametrize("target", [json_lines, rebuilt])
+
+
+@pytest.mark.parametrize("kills_after", [0, 1, 3, 6])
+def test_killed_at_any_time_no_line_is_doubled_or_lost(deployment: Deployment, kills_after: int):
+    arguments = json_lines(deployment)
+    path = deployment.folder / "lines"
+    deployment.kills_after = kills_after
+    deployment.run(*arguments)
+    with path.open("a") as lines:
+        lines.write('{"offset": 3}\n{"off')  # what reached the file after the last save
+    deployment.kills_after = None
+    assert deployment.run(*arguments)[0] == 0
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len({(each["partition"], each["offset"]) for each in found}) == len(found) == RECORDS
+
+
+@TARGETS
+def test_the_log_of_another_cluster_is_refused(deployment: Deployment, target: Callable[[Deployment], list[str]]):
+    deployment.kills_after = 2
+    deployment.run(*target(deployment))
+    deployment.topic, deployment.kills_after = "another id", None
+    code, told = deployment.run(*target(deployment))
+    assert (code, "its topic is id, not another id" in told) == (2, True)
+
+
+def test_another_kind_of_target_is_refused(deployment: Deployment):
+    deployment.kills_after = 2
+    deployment.run(*rebuilt(deployment))
+    before = (deployment.folder / "rebuilt").read_bytes()
+    path, state = deployment.folder / "rebuilt", deployment.folder / "state"
+    code, told = deployment.run("--to-jsonl", str(path), "--state", str(state))
+    assert (code, "its target is the SQLite file" in told) == (2, True)
+    assert path.read_bytes() == before
+    assert deployment.run("--state", str(state))[0] == 2
+    assert not state.with_name("state.rows.sqlite").exists()
+
+
+@TARGETS
+def test_a_target_that_is_gone_is_not_gone_on_with(deployment: Deployment, target: Callable[[Deployment], list[str]]):
+    deployment.kills_after = 3
+    deployment.run(*target(deployment))
+    Path(target(deployment)[1]).unlink()
+    deployment.kills_after = None
+    code, told = deployment.run(*target(deployment))
+    assert (code, "are gone" in told) == (2, True)
+
+
+def test_killed_before_anything_was_saved_it_goes_on(deployment: Deployment, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(running, "SAVE_INTERVAL_S", 1_000.0)
+    deployment.kills_after = 3
+    deployment.run(*rebuilt(deployment))
+    deployment.kills_after = None
+    assert deployment.run(*rebuilt(deployment))[0] == 0
+    store = SqliteStore.open(deployment.folder / "rebuilt")
+    assert len(list(store.all_messages())) == RECORDS
+    store.close()
+    (deployment.folder / "state").unlink()
+    code, told = deployment.run(*rebuilt(deployment))
+    assert (code, f"the SQLite file {deployment.folder / 'rebuilt'}: " in told) == (2, True)
+    assert "not empty" in told
+
+
+def test_what_was_passed_over_is_not_read_again(deployment: Deployment):
+    deployment.kills_after = 3
+    deployment.run(*rebuilt(deployment), "--conversation", "nobody's")
+    assert sum(json.loads((deployment.folder / "state").read_text())["positions"].values()) == 12
+    deployment.kills_after = None
+    code, told = deployment.run(*rebuilt(deployment), "--conversation", "nobody's")
+    assert (code, f"folded 0 of {RECORDS - 12} records" in told) == (0, True)
+
+
+@TARGETS
+def test_a_replay_that_was_complete_says_so(deployment: Deployment, target: Callable[[Deployment], list[str]]):
+    code, told = deployment.run(*target(deployment))
+    assert (code, "was complete" in told) == (0, False)
+    deployment.log.append(send(90))
+    code, told = deployment.run(*target(deployment))
+    assert (code, "was complete" in told, "name a new --state" in told) == (0, True, True)
+
+
+def test_since_is_compared_as_it_was_typed(deployment: Deployment):
+    deployment.kills_after = 2
+    deployment.run(*json_lines(deployment), "--since", "2h")
+    deployment.kills_after = None
+    assert deployment.run(*json_lines(deployment), "--since", "3h")[0] == 2
+    assert deployment.run(*json_lines(deployment), "--since", "2h")[0] == 0
+
+
+def test_standard_output_cannot_be_gone_on_with(deployment: Deployment):
+    code, told = deployment.run("--to-jsonl", "-", "--state", str(deployment.folder / "state"))
+    assert (code, "name a file" in told) == (2, True)
+    assert deployment.run("--to-jsonl", "-")[0] == 0
+
+
+def test_a_wish_is_the_same_text_in_any_process_and_at_any_time():
+    many = [f"c{number}" for number in range(50)]
+    assert str(Wish(conversations=frozenset(many))) == f"conversations {sorted(many)}"
+    wish = Wish(from_ms=1_000, since="2h", partitions=frozenset({3, 1}))
+    assert str(wish) == str(replace(wish, from_ms=2_000)) == "since 2h, partitions [1, 3]"
+    assert str(Wish(from_ms=1_000, to_offset=0)) == "from ms 1000, to offset 0"
