@@ -56,12 +56,12 @@ class Log:
         return max(0, ends[0]), max(0, ends[1])
 
     def _at_time(self, partitions: Sequence[int], at_ms: int | None) -> dict[int, int]:
-        """Return the first offset at or after a time, for the partitions that have one."""
+        """Return the first offset at or after a time, for the partitions that have one. Raises KafkaException."""
         if at_ms is None:
             return {}
         asked = [TopicPartition(self._topic, number, at_ms) for number in partitions]
         found = self._consumer.offsets_for_times(asked, timeout=TIMEOUT_S)
-        return {each.partition: each.offset for each in found if each.offset >= 0}
+        return _offsets(found)
 
     def batches(self, spans: Sequence[Span], size: int) -> Iterator[dict[int, list[Any]]]:
         """Yield Kafka messages by partition, up to `size` together, until every span is read.
@@ -119,9 +119,16 @@ def committed(kafka: Mapping[str, Setting], topic: str, group: str, partitions: 
     """Return the offsets that a group has committed, for the partitions in which it has. Raises WorkerError."""
     consumer = Consumer({**client_config(kafka, CONSUMER), "group.id": group, "logger": KAFKA_LOG})
     try:
-        found = consumer.committed([TopicPartition(topic, number) for number in partitions], timeout=TIMEOUT_S)
+        return _offsets(consumer.committed([TopicPartition(topic, each) for each in partitions], timeout=TIMEOUT_S))
     except KafkaException as error:
         raise translated(error, f"asking for the offsets of {group}") from error
     finally:
         consumer.close()
+
+
+def _offsets(found: Sequence[Any]) -> dict[int, int]:
+    """Return what was found by partition. Raises KafkaException where a partition could not be asked about."""
+    for each in found:
+        if each.error is not None:
+            raise KafkaException(each.error)
     return {each.partition: each.offset for each in found if each.offset >= 0}
