@@ -16,7 +16,9 @@ TIMEOUT_S: Final = 15.0
 SILENCE_S_MAX: Final = 60.0
 """A broker that says nothing for so long, though there is more to read, is down."""
 _POLL_S: Final = 0.5
-_END: Final[int] = KafkaError._PARTITION_EOF  # noqa: SLF001 - the library's own codes have an underscore; it is public
+# The library's own codes have an underscore; they are public all the same.
+_END: Final[int] = KafkaError._PARTITION_EOF  # noqa: SLF001
+_NOT_THERE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})  # noqa: SLF001
 
 
 class Log:
@@ -36,10 +38,12 @@ class Log:
         self._consumer.close()
 
     def extents(self, wish: Wish) -> list[Extent]:
-        """Return what the log has of each partition, and where the wish's times are in it. Raises WorkerError."""
+        """Return what the log has of each partition, and where the wish's times are in it; nothing of no topic.
+
+        Raises WorkerError.
+        """
         try:
-            topic = self._consumer.list_topics(self._topic, timeout=TIMEOUT_S).topics.get(self._topic)
-            partitions = sorted(topic.partitions) if topic is not None and topic.error is None else []
+            partitions = self._partitions()
             from_times = self._at_time(partitions, wish.from_ms)
             to_times = self._at_time(partitions, wish.to_ms)
             return [
@@ -48,6 +52,15 @@ class Log:
             ]
         except KafkaException as error:
             raise translated(error, f"asking for {self._topic}") from error
+
+    def _partitions(self) -> list[int]:
+        """Return the topic's partitions, none where it is not there. Raises KafkaException."""
+        topic = self._consumer.list_topics(self._topic, timeout=TIMEOUT_S).topics.get(self._topic)
+        if topic is None or (topic.error is not None and topic.error.code() in _NOT_THERE):
+            return []
+        if topic.error is not None:
+            raise KafkaException(topic.error)
+        return sorted(topic.partitions)
 
     def _ends(self, partition: int) -> tuple[int, int]:
         ends = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=TIMEOUT_S)

@@ -71,3 +71,18 @@ def test_a_partition_that_could_not_be_asked_about_is_no_partition_without_an_of
             Log(KAFKA, "events").extents(wish)
     with pytest.raises(raised, match="asking for the offsets of group"):
         committed(KAFKA, "events", "group", [0, 1])
+
+
+@pytest.mark.parametrize(("code", "raised"), [(SILENT, KafkaUnavailableError), (REFUSED, KafkaRefusedError)])
+def test_a_topic_that_is_not_told_of_is_no_topic_without_partitions(
+    client: _Client, code: int, raised: type[WorkerError]
+) -> None:
+    client.topic_error = KafkaError(code)
+    with pytest.raises(raised, match="asking for events"):
+        Log(KAFKA, "events").extents(Wish())
+
+
+@pytest.mark.parametrize("code", [KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC])
+def test_a_topic_that_is_not_there_has_no_partitions(client: _Client, code: int) -> None:
+    client.topic_error = KafkaError(code)
+    assert Log(KAFKA, "events").extents(Wish()) == []
