@@ -102,7 +102,7 @@ class Log:
         self._consumer.unassign()
 
     def _sort_in(self, message: Any, batch: dict[int, list[Any]], ends: dict[int, int]) -> None:  # noqa: ANN401
-        """Put a message to its partition's; note the partition's end."""
+        """Put a message to its partition's; note the span's end."""
         partition = message.partition()
         error = message.error()
         if error is not None and error.code() != _END:
@@ -113,7 +113,10 @@ class Log:
             return
         if error is None and message.offset() < end:
             batch.setdefault(partition, []).append(message)
-        if error is not None or message.offset() >= end - 1:
+        # The partition's end is where the next record will be. Sooner than the span's it is not all there is to read: a
+        # broker tells it that has not heard of the rest.
+        position = message.offset() + (error is None)
+        if position >= end:
             del ends[partition]
             self._consumer.pause([TopicPartition(self._topic, partition)])
 

@@ -9,10 +9,27 @@ from confluent_kafka import KafkaError, TopicPartition
 from consumers.errors import KafkaRefusedError, KafkaUnavailableError, WorkerError
 from consumers.replay import log as replay_log
 from consumers.replay.log import Log, committed
-from consumers.replay.spans import Extent, Wish
+from consumers.replay.spans import Extent, Span, Wish
 
 KAFKA = {"bootstrap.servers": "nobody:1"}
 SILENT, REFUSED = KafkaError.LEADER_NOT_AVAILABLE, KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+class _Message:
+    """A record of partition 0, or its end where the next record would be."""
+
+    def __init__(self, offset: int, *, is_end: bool = False) -> None:
+        self._offset = offset
+        self._error = KafkaError(KafkaError._PARTITION_EOF) if is_end else None
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return self._offset
+
+    def error(self) -> KafkaError | None:
+        return self._error
 
 
 class _Client:
@@ -22,6 +39,8 @@ class _Client:
         self.topic_error: KafkaError | None = None
         self.partition_error: KafkaError | None = None
         """Of the second partition, where it is asked for offsets."""
+        self.messages: list[_Message] = []
+        """What comes, one at a time."""
 
     def list_topics(self, topic: str, timeout: float) -> SimpleNamespace:
         found = SimpleNamespace(partitions={} if self.topic_error else {0: None, 1: None}, error=self.topic_error)
@@ -44,6 +63,21 @@ class _Client:
             )
             for each in asked
         ]
+
+    def assign(self, _assigned: object) -> None:
+        pass
+
+    def unassign(self) -> None:
+        pass
+
+    def resume(self, _assigned: object) -> None:
+        pass
+
+    def pause(self, _assigned: object) -> None:
+        pass
+
+    def consume(self, _count: int, _timeout: float) -> list["_Message"]:
+        return [self.messages.pop(0)] if self.messages else []
 
     def close(self) -> None:
         pass
@@ -86,3 +120,29 @@ def test_a_topic_that_is_not_told_of_is_no_topic_without_partitions(
 def test_a_topic_that_is_not_there_has_no_partitions(client: _Client, code: int) -> None:
     client.topic_error = KafkaError(code)
     assert Log(KAFKA, "events").extents(Wish()) == []
+
+
+def _read(log: Log, end: int) -> list[int]:
+    """Return the offsets that are read of a span from 0 on."""
+    spans = [Span(0, 0, end, is_whole=True)]
+    return [each.offset() for batch in log.batches(spans, 10) for messages in batch.values() for each in messages]
+
+
+def test_an_end_before_the_end_of_the_span_is_not_its_end(client: _Client) -> None:
+    client.messages = [_Message(0), _Message(1, is_end=True), _Message(1), _Message(2)]
+    assert _read(Log(KAFKA, "events"), 3) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("end", [3, 4])
+def test_a_span_whose_last_records_are_gone_ends_with_the_partition(client: _Client, end: int) -> None:
+    client.messages = [_Message(0), _Message(4, is_end=True), _Message(9)]
+    assert _read(Log(KAFKA, "events"), end) == [0]
+
+
+def test_where_nothing_comes_after_an_early_end_the_replay_fails(
+    client: _Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay_log, "SILENCE_S_MAX", 0.01)
+    client.messages = [_Message(0), _Message(1, is_end=True)]
+    with pytest.raises(KafkaUnavailableError, match="nothing came"):
+        _read(Log(KAFKA, "events"), 3)
