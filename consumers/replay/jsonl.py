@@ -19,7 +19,8 @@ def lines(messages: Sequence[Any], intake: Intake, chosen: frozenset[str]) -> It
             continue
         place = {"partition": message.partition(), "offset": entry.offset, "appended_at": entry.appended_at}
         told = place | (event_json(entry.event) if entry.event else _no_event(entry, message))
-        yield json.dumps(told, ensure_ascii=False)
+        # It goes to terminals too: what one of them might obey is escaped, and DEL is no less so for being ASCII.
+        yield json.dumps(told).replace("\x7f", "\\u007f")
 
 
 def event_json(event: Event) -> dict[str, object]:
