@@ -16,7 +16,9 @@ TIMEOUT_S: Final = 15.0
 SILENCE_S_MAX: Final = 60.0
 """A broker that says nothing for so long, though there is more to read, is down."""
 _POLL_S: Final = 0.5
-_END: Final[int] = KafkaError._PARTITION_EOF  # noqa: SLF001 - the library's own codes have an underscore; it is public
+# The library's own codes have an underscore; they are public all the same.
+_END: Final[int] = KafkaError._PARTITION_EOF  # noqa: SLF001
+_NOT_THERE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})  # noqa: SLF001
 
 
 class Log:
@@ -36,10 +38,12 @@ class Log:
         self._consumer.close()
 
     def extents(self, wish: Wish) -> list[Extent]:
-        """Return what the log has of each partition, and where the wish's times are in it. Raises WorkerError."""
+        """Return what the log has of each partition, and where the wish's times are in it; nothing of no topic.
+
+        Raises WorkerError.
+        """
         try:
-            topic = self._consumer.list_topics(self._topic, timeout=TIMEOUT_S).topics.get(self._topic)
-            partitions = sorted(topic.partitions) if topic is not None and topic.error is None else []
+            partitions = self._partitions()
             from_times = self._at_time(partitions, wish.from_ms)
             to_times = self._at_time(partitions, wish.to_ms)
             return [
@@ -49,6 +53,15 @@ class Log:
         except KafkaException as error:
             raise translated(error, f"asking for {self._topic}") from error
 
+    def _partitions(self) -> list[int]:
+        """Return the topic's partitions, none where it is not there. Raises KafkaException."""
+        topic = self._consumer.list_topics(self._topic, timeout=TIMEOUT_S).topics.get(self._topic)
+        if topic is None or (topic.error is not None and topic.error.code() in _NOT_THERE):
+            return []
+        if topic.error is not None:
+            raise KafkaException(topic.error)
+        return sorted(topic.partitions)
+
     def _ends(self, partition: int) -> tuple[int, int]:
         ends = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=TIMEOUT_S)
         if ends is None:
@@ -56,12 +69,12 @@ class Log:
         return max(0, ends[0]), max(0, ends[1])
 
     def _at_time(self, partitions: Sequence[int], at_ms: int | None) -> dict[int, int]:
-        """Return the first offset at or after a time, for the partitions that have one."""
+        """Return the first offset at or after a time, for the partitions that have one. Raises KafkaException."""
         if at_ms is None:
             return {}
         asked = [TopicPartition(self._topic, number, at_ms) for number in partitions]
         found = self._consumer.offsets_for_times(asked, timeout=TIMEOUT_S)
-        return {each.partition: each.offset for each in found if each.offset >= 0}
+        return _offsets(found)
 
     def batches(self, spans: Sequence[Span], size: int) -> Iterator[dict[int, list[Any]]]:
         """Yield Kafka messages by partition, up to `size` together, until every span is read.
@@ -89,7 +102,7 @@ class Log:
         self._consumer.unassign()
 
     def _sort_in(self, message: Any, batch: dict[int, list[Any]], ends: dict[int, int]) -> None:  # noqa: ANN401
-        """Put a message to its partition's; note the partition's end."""
+        """Put a message to its partition's; note the span's end."""
         partition = message.partition()
         error = message.error()
         if error is not None and error.code() != _END:
@@ -100,7 +113,10 @@ class Log:
             return
         if error is None and message.offset() < end:
             batch.setdefault(partition, []).append(message)
-        if error is not None or message.offset() >= end - 1:
+        # The partition's end is where the next record will be. Sooner than the span's it is not all there is to read: a
+        # broker tells it that has not heard of the rest.
+        position = message.offset() + (error is None)
+        if position >= end:
             del ends[partition]
             self._consumer.pause([TopicPartition(self._topic, partition)])
 
@@ -119,9 +135,16 @@ def committed(kafka: Mapping[str, Setting], topic: str, group: str, partitions: 
     """Return the offsets that a group has committed, for the partitions in which it has. Raises WorkerError."""
     consumer = Consumer({**client_config(kafka, CONSUMER), "group.id": group, "logger": KAFKA_LOG})
     try:
-        found = consumer.committed([TopicPartition(topic, number) for number in partitions], timeout=TIMEOUT_S)
+        return _offsets(consumer.committed([TopicPartition(topic, each) for each in partitions], timeout=TIMEOUT_S))
     except KafkaException as error:
         raise translated(error, f"asking for the offsets of {group}") from error
     finally:
         consumer.close()
+
+
+def _offsets(found: Sequence[Any]) -> dict[int, int]:
+    """Return what was found by partition. Raises KafkaException where a partition could not be asked about."""
+    for each in found:
+        if each.error is not None:
+            raise KafkaException(each.error)
     return {each.partition: each.offset for each in found if each.offset >= 0}

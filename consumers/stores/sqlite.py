@@ -40,6 +40,8 @@ from consumers.stores.sqlite_rows import (
     MESSAGE,
     STORED,
     conversation_row,
+    mend_conversations,
+    mend_messages,
     message_row,
     put_conversations,
     put_messages,
@@ -149,7 +151,12 @@ class SqliteStore:
         self, owner: Owner, messages: Sequence[MessageWrite], conversations: Sequence[ConversationWrite], done: Done
     ) -> None:
         """Queue whole rows for the next commit."""
-        self.write(owner, messages, conversations, done)
+
+        def put(connection: sqlite3.Connection) -> None:
+            mend_messages(connection, owner, messages)
+            mend_conversations(connection, owner, conversations)
+
+        self._submit(put, done)
 
     def contents(self, messages: Sequence[MessageKey]) -> Mapping[MessageKey, Content]:
         """Read bodies for redelivery."""

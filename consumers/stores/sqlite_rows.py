@@ -2,7 +2,8 @@
 
 The guard is per row: a write replaces what is there only where its (stamp, epoch, node) is not smaller. Contents and
 transitions are tables of their own, so neither is lost by it: a content is written once, a transition is kept by the
-latest of the owners that wrote it.
+latest of the owners that wrote it. Mending puts whole rows in the place of what stands there, contents and transitions
+too, but where that is of a later stamp or event.
 """
 
 import json
@@ -36,13 +37,24 @@ def _newer(table: str) -> str:
     return f"WHERE (excluded.stamp, excluded.epoch, excluded.node) >= ({table}.stamp, {table}.epoch, {table}.node)"
 
 
+def _not_older(table: str) -> str:
+    return (
+        f"WHERE excluded.stamp >= {table}.stamp"
+        f" AND (excluded.generation, excluded.log_offset) >= ({table}.generation, {table}.log_offset)"
+    )
+
+
 def _set(columns: Iterable[str]) -> str:
     return ", ".join(f"{column} = excluded.{column}" for column in columns)
 
 
-_PUT_MESSAGE: Final = (
-    f"INSERT INTO messages ({_MESSAGE_COLUMNS}, epoch, node) VALUES ({', '.join('?' * 18)})"
-    f" ON CONFLICT DO UPDATE SET {_set(_MOVING)} {_newer('messages')}"
+_OWNER: Final = ("epoch", "node")
+_UPSERT_MESSAGE: Final = (
+    f"INSERT INTO messages ({_MESSAGE_COLUMNS}, epoch, node) VALUES ({', '.join('?' * 18)}) ON CONFLICT DO UPDATE"
+)
+_PUT_MESSAGE: Final = f"{_UPSERT_MESSAGE} SET {_set(_MOVING)} {_newer('messages')}"
+_MEND_MESSAGE: Final = (
+    f"{_UPSERT_MESSAGE} SET {_set((*_MESSAGE_COLUMNS.split(', ')[2:], *_OWNER))} {_not_older('messages')}"
 )
 _PUT_CONTENT: Final = "INSERT INTO contents VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _PUT_TRANSITION: Final = (
@@ -50,11 +62,15 @@ _PUT_TRANSITION: Final = (
     f" SET {_set(('state', 'actor', 'at', 'log_offset', 'epoch', 'node'))}"
     " WHERE (excluded.epoch, excluded.node) >= (transitions.epoch, transitions.node)"
 )
-_PUT_CONVERSATION: Final = (
-    f"INSERT INTO conversations ({_CONVERSATION_COLUMNS}, epoch, node) VALUES ({', '.join('?' * 12)})"
-    f" ON CONFLICT DO UPDATE SET {_set(_CONVERSATION_COLUMNS.split(', ')[1:])}, epoch = excluded.epoch,"
-    f" node = excluded.node {_newer('conversations')}"
+_DROP: Final = tuple(
+    f"DELETE FROM {table} WHERE conversation_id = ? AND message_id = ?" for table in ("contents", "transitions")
 )
+_UPSERT_CONVERSATION: Final = (
+    f"INSERT INTO conversations ({_CONVERSATION_COLUMNS}, epoch, node) VALUES ({', '.join('?' * 12)})"
+    f" ON CONFLICT DO UPDATE SET {_set((*_CONVERSATION_COLUMNS.split(', ')[1:], *_OWNER))}"
+)
+_PUT_CONVERSATION: Final = f"{_UPSERT_CONVERSATION} {_newer('conversations')}"
+_MEND_CONVERSATION: Final = f"{_UPSERT_CONVERSATION} {_not_older('conversations')}"
 
 MESSAGE: Final = (
     f"SELECT {_MESSAGE_COLUMNS} FROM messages JOIN contents USING (conversation_id, message_id)"
@@ -78,6 +94,20 @@ _text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 def put_messages(connection: sqlite3.Connection, owner: Owner, writes: Sequence[MessageWrite]) -> None:
     """Write message rows, their contents and transitions."""
     connection.executemany(_PUT_MESSAGE, (_message_values(write.row, owner) for write in writes))
+    _put_beside(connection, owner, writes)
+
+
+def mend_messages(connection: sqlite3.Connection, owner: Owner, writes: Sequence[MessageWrite]) -> None:
+    """Write whole messages; to one that stays because it is later only what it lacks is added."""
+    for write in writes:
+        if connection.execute(_MEND_MESSAGE, _message_values(write.row, owner)).rowcount:
+            for drop in _DROP:
+                connection.execute(drop, write.row[:2])
+    _put_beside(connection, owner, writes)
+
+
+def _put_beside(connection: sqlite3.Connection, owner: Owner, writes: Sequence[MessageWrite]) -> None:
+    """Write what is kept beside the rows."""
     connection.executemany(_PUT_CONTENT, _content_values(writes))
     connection.executemany(_PUT_TRANSITION, _transition_values(writes, owner))
 
@@ -109,6 +139,11 @@ def _transition_values(writes: Iterable[MessageWrite], owner: Owner) -> Iterator
 def put_conversations(connection: sqlite3.Connection, owner: Owner, writes: Iterable[ConversationWrite]) -> None:
     """Write conversation rows."""
     connection.executemany(_PUT_CONVERSATION, (_conversation_values(write.row, owner) for write in writes))
+
+
+def mend_conversations(connection: sqlite3.Connection, owner: Owner, writes: Iterable[ConversationWrite]) -> None:
+    """Write conversation rows, also where a larger owner has written the same event's."""
+    connection.executemany(_MEND_CONVERSATION, (_conversation_values(write.row, owner) for write in writes))
 
 
 def _conversation_values(row: ConversationRow, owner: Owner) -> tuple[object, ...]:
