@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 from confluent_kafka import KafkaException, Producer
 
-from consumers.dead_letters_select import Letter, Original, Place, Wanted, original_of, place_of, select
+from consumers.dead_letters_select import Letter, Original, Place, Wanted, original_of, place_of, select, waiting_of
 from consumers.errors import KafkaUnavailableError, WorkerError
 from consumers.kafka_clients import LOG as KAFKA_LOG
 from consumers.kafka_clients import producer_config
@@ -20,12 +20,13 @@ from consumers.kafka_errors import translated
 from consumers.parking import GIVE_UP, is_parked
 from consumers.replay.log import Log, committed
 from consumers.replay.spans import Span, Wish
+from consumers.rows import Parking
 from consumers.stores.contract import DeadLetterMark, Store
 from schemas.codec import Codec
 from schemas.errors import UndecodableError
 from schemas.identity import uuid7
 from schemas.lifecycle import Kind, Reason
-from schemas.records import NO_ID, DeadLetter, Event
+from schemas.records import NO_ID, DeadLetter, Event, Record
 from schemas.topics import DEAD_LETTERS, EVENTS, Setting
 
 TIMEOUT_S: Final = 30.0
@@ -59,6 +60,10 @@ class Letters:
                 for messages in batch.values():
                     yield from self._decoded(messages)
             self._positions |= {span.partition: span.end for span in spans}
+
+    def decode(self, value: bytes | None) -> Record:
+        """Return an original's value, decoded. Raises UndecodableError."""
+        return self._codec.decode(value)
 
     def _decoded(self, messages: Iterable[Any]) -> Iterator[DeadLetter]:
         for message in messages:
@@ -148,6 +153,12 @@ def parked_among(store: Store, conversations: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name, row in store.read((), names).conversations.items() if is_parked(row))
 
 
+def parking_of(store: Store, conversation_id: str) -> Parking | None:
+    """Return how a conversation is parked, as far as the workers have got; None where it is not."""
+    row = store.read((), [conversation_id]).conversations.get(conversation_id)
+    return row.parkings[-1] if row is not None and is_parked(row) else None
+
+
 class Workers:
     """How far the workers have got, by what their group has committed."""
 
@@ -163,6 +174,11 @@ class Workers:
 
 class OperatorError(WorkerError):
     """Whoever parks or releases is not among the operators."""
+
+
+_OPERATORS_DIFFER: Final = (
+    "Their worker.operators may be others than here: see `twotick dead-letters list --reason not_an_operator`."
+)
 
 
 def operator(name: str, operators: Container[str]) -> str:
@@ -188,34 +204,40 @@ def park(  # noqa: PLR0913, PLR0917 - who, what, and who tells what came of it
     if not parked_among(store, [conversation_id]):
         raise OperatorError(
             f"the workers did not park {conversation_id!r} for {who!r}",
-            "Their worker.operators may be others than here: see `twotick dead-letters list --reason not_an_operator`.",
+            _OPERATORS_DIFFER,
         )
     return True
 
 
 def waiting_in(conversation_id: str) -> Wanted:
-    """Return the choice of what waits in a parked conversation."""
-    return Wanted(reasons=frozenset({Reason.PARKED}), conversations=frozenset({conversation_id}))
+    """Return the choice of what ever waited in a conversation; `waiting_of` tells what does now."""
+    return Wanted(reasons=frozenset({Reason.PARKED}), conversations=frozenset({conversation_id}), handled=True)
 
 
 def release(  # noqa: PLR0913, PLR0917 - who, what, where from and where to
     sender: Sender, letters: Letters, store: Store, workers: Workers, conversation_id: str, who: str, wait_s: float
 ) -> tuple[int, bool]:
-    """Release a conversation and redrive what waits, in order, until nothing does.
+    """Release a conversation and, once the workers let it through, redrive what waits, in order, until nothing does.
 
     What comes meanwhile lines up behind it and is redriven too. Returns how many records were redriven, and whether
-    the conversation was open in time. Until the workers have got to the RELEASE, neither what waits nor whether
-    anything does can be known.
+    the conversation was open in time. Raises OperatorError where the workers have taken note and do not release it;
+    WorkerError.
     """
+    deadline = monotonic() + wait_s
     place = sender.command(Kind.RELEASE, conversation_id, who)
-    wanted = waiting_in(conversation_id)
-    sent, deadline, is_folded = 0, monotonic() + wait_s, False
+    if not _until(lambda: workers.have_folded(place), wait_s):
+        return 0, False
+    sent, places = 0, set[Place]()
     while True:
-        is_folded = is_folded or workers.have_folded(place)
-        is_open = is_folded and not parked_among(store, [conversation_id])
-        waiting = select(letters.new(), marks_of(store), wanted)
+        # The row before the letters: what is new among them is behind all that waits by the row.
+        parking = parking_of(store, conversation_id)
+        if parking is not None and not parking.releasing:
+            raise OperatorError(f"the workers did not release {conversation_id!r} for {who!r}", _OPERATORS_DIFFER)
+        found = select(letters.new(), marks_of(store), waiting_in(conversation_id))
+        waiting = [each for each in waiting_of(found, parking, letters.decode) if each.place not in places]
         sent += sender.redrive(store, waiting, who)
-        if is_open and not waiting:
+        places |= {each.place for each in waiting}
+        if parking is None and not waiting:
             return sent, True
         if monotonic() > deadline:
             return sent, False

@@ -1,13 +1,16 @@
 """Which dead letters are meant, and what a redrive does with them. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from consumers.dead_letters import ATTEMPTS_HEADER
+from consumers.parking import waiting_key
+from consumers.rows import Parking
 from consumers.stores.contract import DeadLetterMark
+from schemas.errors import UndecodableError
 from schemas.lifecycle import Reason
-from schemas.records import DeadLetter
+from schemas.records import DeadLetter, Event, Record
 from schemas.topics import EVENTS
 
 Place = tuple[int, int, int]
@@ -84,6 +87,28 @@ def select(letters: Iterable[DeadLetter], marks: Mapping[Place, DeadLetterMark],
         if place not in found and wanted.has(one):
             found[place] = one
     return [found[place] for place in sorted(found)]
+
+
+def waiting_of(
+    found: Sequence[Letter], parking: Parking | None, decode: Callable[[bytes | None], Record]
+) -> list[Letter]:
+    """Return the letters that a release redrives, in the order of what waits by the conversation's row.
+
+    What waits may have been redriven before, in vain: its mark says nothing. The others are behind it, if nobody has
+    dealt with them.
+    """
+    order = {key: place for place, key in enumerate(parking.waiting)} if parking else {}
+    placed = [(order.get(_waiting_key(each, decode), len(order)), each) for each in found]
+    wanted = [(place, each) for place, each in placed if place < len(order) or each.mark is None]
+    return [each for _, each in sorted(wanted, key=lambda one: one[0])]
+
+
+def _waiting_key(found: Letter, decode: Callable[[bytes | None], Record]) -> bytes:
+    try:
+        event = decode(found.letter.value)
+    except UndecodableError:
+        return b""
+    return waiting_key(event) if type(event) is Event else b""
 
 
 class Redrive(NamedTuple):

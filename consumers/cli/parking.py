@@ -76,15 +76,16 @@ def _release(  # noqa: PLR0913 - one parameter an option
     What comes meanwhile lines up behind. Only who is named in `worker.operators` may do it. Exits with 4 where it is
     not open in time.
     """
-    from consumers.dead_letters_redrive import Sender, Workers, release, waiting_in
-    from consumers.dead_letters_select import Redrive
+    from consumers.dead_letters_redrive import Sender, Workers, parking_of, release, waiting_in
+    from consumers.dead_letters_select import Redrive, waiting_of
     from schemas.lifecycle import Kind
 
     factory: LetterFactory = context.obj
     name = _operator(factory, operator)
     with opened(factory) as (store, letters):
         if not execute:
-            found = selected(store, letters, waiting_in(conversation))
+            ever = selected(store, letters, waiting_in(conversation))
+            found = waiting_of(ever, parking_of(store, conversation), letters.decode)
             factory.show((planned(Redrive(each, ""), "redrive") for each in found), PLAN_COLUMNS, output)
             say(f"{len(found):,} would be redriven: add --execute")
             return
