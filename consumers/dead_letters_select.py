@@ -34,6 +34,11 @@ class Letter(NamedTuple):
         return f"{self.letter.log_partition}:{self.letter.log_offset}"
 
     @property
+    def handled(self) -> str:
+        """What was done about it and by whom, for people; empty where nothing was."""
+        return f"{self.mark.deed} by {self.mark.who}" if self.mark else ""
+
+    @property
     def conversation(self) -> str:
         """The original's key, which is the conversation's id where it is in order."""
         return self.letter.key.decode("utf-8", "backslashreplace")
@@ -130,6 +135,8 @@ def _obstacle(found: Letter, attempts_max: int, *, forced: bool, parked: frozens
         return f"it comes from {letter.topic}"
     if letter.reason == Reason.PARKED and found.conversation in parked:
         return "its conversation is parked: release it"
+    if found.mark and not forced:
+        return f"{found.handled}: --force"
     if letter.attempts >= attempts_max and not forced:
         return f"it has been here {letter.attempts} times: --force"
     return ""

@@ -30,7 +30,7 @@ def row(found: Letter, decode: Decode, at_text: Callable[[int], str]) -> Mapping
         "message_id": event.get("message_id", ""),
         "bytes": len(letter.value),
         "detail": letter.detail,
-        "handled": f"{found.mark.deed} by {found.mark.who} at {at_text(found.mark.at)}" if found.mark else "",
+        "handled": f"{found.handled} at {at_text(found.mark.at)}" if found.mark else "",
     }
 
 

@@ -116,12 +116,13 @@ def selected(store: "Store", letters: "Letters", wanted: "Wanted") -> "list[Lett
 def planned(plan: "Redrive", deed: str) -> Mapping[str, object]:
     """Return what is done with a letter, as a row."""
     found = plan.letter
+    again = f"{deed} again, {found.handled} before" if found.mark else deed
     return {
         "letter": found.name,
         "conversation": found.conversation,
         "reason": found.letter.reason,
         "attempts": found.letter.attempts,
-        "what": f"left out: {plan.obstacle}" if plan.obstacle else deed,
+        "what": f"left out: {plan.obstacle}" if plan.obstacle else again,
     }
 
 

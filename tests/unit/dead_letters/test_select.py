@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from consumers.cli.letters import planned
 from consumers.dead_letters import ATTEMPTS_HEADER, attempts_before, dead_letter
 from consumers.dead_letters_select import Letter, Wanted, original_of, place_of, redrives, select
 from consumers.dead_letters_show import fields, hex_lines, row, whole
@@ -67,6 +68,16 @@ def test_what_failed_too_often_or_is_parked_is_left_out():
     assert not any(each.obstacle for each in plan)
     strange = [Letter(letter(1, topic="other"), None)]
     assert redrives(strange, attempts_max=5, forced=True, parked=frozenset())[0].obstacle
+
+
+@pytest.mark.parametrize("deed", ["redriven", "discarded"])
+def test_what_was_dealt_with_is_redriven_again_by_force_only_and_is_shown_to_be(deed):
+    done = letter(1)
+    found = select([done], mark(done, deed), Wanted(names=frozenset({"1:1"}), handled=True))
+    (plan,) = redrives(found, attempts_max=5, forced=False, parked=frozenset())
+    assert planned(plan, "redrive")["what"] == f"left out: {deed} by me: --force"
+    (plan,) = redrives(found, attempts_max=5, forced=True, parked=frozenset())
+    assert (plan.obstacle, planned(plan, "redrive")["what"]) == ("", f"redrive again, {deed} by me before")
 
 
 def test_attempts_go_along_and_parking_is_none():
