@@ -6,6 +6,7 @@ record that is still bad comes back as one new letter; nothing here sends it aga
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from secrets import randbits
 from time import monotonic, sleep, time_ns
 from typing import Any, Final, Self
@@ -105,42 +106,59 @@ class Sender:
         event_id = uuid7(time_ns() // 1_000_000, randbits(80))
         event = Event(kind, event_id, conversation_id, NO_ID, who, NO_ID, GIVE_UP if give_up else 0)
         self._hand_over(Original(conversation_id.encode(), self._codec.encode(event), []), _BY_KEY)
-        self._wait()
+        self._insist(self._producer.flush(TIMEOUT_S))
         return self._last
 
     def redrive(self, store: Store, letters: Sequence[Letter], who: str) -> int:
-        """Append the originals in this order, marking each few once they are in the log; return how many.
+        """Append the originals in this order, marking those of each few that are in the log; return how many.
 
         Raises WorkerError: those that are marked are in the log.
         """
         for start in range(0, len(letters), CHUNK):
-            chunk = letters[start : start + CHUNK]
-            for each in chunk:
-                original = original_of(each.letter)
-                # Without a key it may be anywhere, so it goes to where it was.
-                self._hand_over(original, _BY_KEY if original.key else each.letter.log_partition)
-            self._wait()
-            mark(store, chunk, REDRIVEN, who)
+            arrived: list[Letter] = []
+            try:
+                for each in letters[start : start + CHUNK]:
+                    original = original_of(each.letter)
+                    # Without a key it may be anywhere, so it goes to where it was.
+                    partition = _BY_KEY if original.key else each.letter.log_partition
+                    self._hand_over(original, partition, partial(arrived.append, each))
+            finally:
+                # One that is refused says nothing about the others.
+                left = self._producer.flush(TIMEOUT_S)
+                if arrived:
+                    mark(store, arrived, REDRIVEN, who)
+            self._insist(left)
         return len(letters)
 
-    def _hand_over(self, original: Original, partition: int) -> None:
+    def _hand_over(self, original: Original, partition: int, arrived: Callable[[], None] = lambda: None) -> None:
+        """Hand a record over, waiting for room where the client's queue is full; `arrived` is called at its report."""
         key, value, headers = original
         told: list[tuple[str, str | bytes | None]] = [*headers]
-        try:
-            self._producer.produce(EVENTS, value, key, partition, headers=told, on_delivery=self._reported)
-        except (KafkaException, BufferError) as error:
-            raise KafkaUnavailableError(f"a record cannot be handed over: {error}", "Try again.") from error
+        deadline = monotonic() + TIMEOUT_S
+        while True:
+            try:
+                self._producer.produce(
+                    EVENTS, value, key, partition, headers=told, on_delivery=partial(self._reported, arrived)
+                )
+            except BufferError as error:
+                if monotonic() > deadline:
+                    raise KafkaUnavailableError(f"a record cannot be handed over: {error}", "Try again.") from error
+                self._producer.poll(_POLL_S)
+            except KafkaException as error:
+                raise KafkaUnavailableError(f"a record cannot be handed over: {error}", "Try again.") from error
+            else:
+                break
         self._producer.poll(0)
 
-    def _reported(self, error: Any, message: Any) -> None:  # noqa: ANN401 - the client's own types say less
+    def _reported(self, arrived: Callable[[], None], error: Any, message: Any) -> None:  # noqa: ANN401 - the client's types
         if error is not None:
             self._failed.append(error)
         else:
             self._last = (message.partition(), message.offset())
+            arrived()
 
-    def _wait(self) -> None:
-        """Wait until all that was handed over is in the log."""
-        left = self._producer.flush(TIMEOUT_S)
+    def _insist(self, left: int) -> None:
+        """Raise WorkerError where a record was refused, or some are not in the log yet."""
         if self._failed:
             raise translated(KafkaException(self._failed[0]), "appending to the log")
         if left:
