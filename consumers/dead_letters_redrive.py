@@ -150,7 +150,7 @@ class Sender:
                 break
         self._producer.poll(0)
 
-    def _reported(self, arrived: Callable[[], None], error: Any, message: Any) -> None:  # noqa: ANN401 - the client's types
+    def _reported(self, arrived: Callable[[], None], error: Any, message: Any) -> None:  # noqa: ANN401 - the client's
         if error is not None:
             self._failed.append(error)
         else:

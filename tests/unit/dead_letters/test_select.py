@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from consumers.cli.letters import planned
+from consumers.cli.times import time_text
 from consumers.dead_letters import ATTEMPTS_HEADER, attempts_before, dead_letter
 from consumers.dead_letters_select import Letter, Wanted, original_of, place_of, redrives, select
 from consumers.dead_letters_show import fields, hex_lines, row, whole
@@ -127,6 +128,13 @@ def test_the_worker_carries_the_attempts_on():
     made = dead_letter(Refusal(7, Reason.UNDECODABLE, ""), MESSAGE, Owner(1, "n"), 5)
     assert (made.attempts, made.headers) == (3, (("a", b"b"), ("n", b"")))
     assert (made.empty_parts, made.null_headers) == ((), (1,))
+
+
+@pytest.mark.parametrize("at_ms", [2**62, -(2**63), 10**15])
+def test_a_time_that_no_calendar_has_is_shown_as_its_number(at_ms):
+    assert time_text(1_000) == "1970-01-01T00:00:01.000Z"
+    assert time_text(at_ms) == str(at_ms)
+    assert whole(Letter(letter(1, appended_at=at_ms), None), PLAIN.decode, time_text)["appended_at"] == str(at_ms)
 
 
 def test_it_is_shown_decoded_beside_its_bytes():
