@@ -21,7 +21,7 @@ from consumers.kafka_errors import translated
 from consumers.parking import GIVE_UP, is_parked
 from consumers.replay.log import Log, committed
 from consumers.replay.spans import Span, Wish
-from consumers.rows import Parking
+from consumers.rows import NOWHERE, Parking
 from consumers.stores.contract import DeadLetterMark, Store
 from schemas.codec import Codec
 from schemas.errors import UndecodableError
@@ -194,6 +194,12 @@ class OperatorError(WorkerError):
     """Whoever parks or releases is not among the operators."""
 
 
+class NotParkedError(WorkerError):
+    """A conversation that is to be released is not parked, or is not there."""
+
+    exit_code = 3
+
+
 _OPERATORS_DIFFER: Final = (
     "Their worker.operators may be others than here: see `twotick dead-letters list --reason not_an_operator`."
 )
@@ -239,18 +245,19 @@ def release(  # noqa: PLR0913, PLR0917 - who, what, where from and where to
 
     What comes meanwhile lines up behind it and is redriven too. Returns how many records were redriven, and whether
     the conversation was open in time. Raises OperatorError where the workers have taken note and do not release it;
-    WorkerError.
+    NotParkedError; WorkerError.
     """
     deadline = monotonic() + wait_s
     place = sender.command(Kind.RELEASE, conversation_id, who)
     if not _until(lambda: workers.have_folded(place), wait_s):
         return 0, False
+    _insist_parked_until(store, conversation_id, place)
     sent, places = 0, set[Place]()
     while True:
         # The row before the letters: what is new among them is behind all that waits by the row.
         parking = parking_of(store, conversation_id)
         if parking is not None and not parking.releasing:
-            raise OperatorError(f"the workers did not release {conversation_id!r} for {who!r}", _OPERATORS_DIFFER)
+            raise _not_released(conversation_id, who)
         found = select(letters.new(), marks_of(store), waiting_in(conversation_id))
         waiting = [each for each in waiting_of(found, parking, letters.decode) if each.place not in places]
         sent += sender.redrive(store, waiting, who)
@@ -260,6 +267,35 @@ def release(  # noqa: PLR0913, PLR0917 - who, what, where from and where to
         if monotonic() > deadline:
             return sent, False
         sleep(_POLL_S)
+
+
+def give_up(  # noqa: PLR0913, PLR0917 - who, what, and who tells what came of it
+    sender: Sender, workers: Workers, store: Store, conversation_id: str, who: str, wait_s: float
+) -> bool:
+    """Open a conversation whatever waits; return whether the workers have taken note in time.
+
+    Raises OperatorError where they have, and did not open it; NotParkedError; WorkerError.
+    """
+    place = sender.command(Kind.RELEASE, conversation_id, who, give_up=True)
+    if not _until(lambda: workers.have_folded(place), wait_s):
+        return False
+    _insist_parked_until(store, conversation_id, place)
+    if parking_of(store, conversation_id) is not None:
+        raise _not_released(conversation_id, who)
+    return True
+
+
+def _insist_parked_until(store: Store, conversation_id: str, place: tuple[int, int]) -> None:
+    """Raise NotParkedError where a conversation was not parked when the RELEASE at (partition, offset) came."""
+    row = store.read((), [conversation_id]).conversations.get(conversation_id)
+    until = row.parkings[-1].until if row is not None and row.parkings else None
+    # The RELEASE itself, or what went through after it, has ended its parking; an older one it has found ended.
+    if until is None or (until != NOWHERE and until[1] < place[1]):
+        raise NotParkedError(f"{conversation_id!r} is not parked", "Look at its id: nothing is changed.")
+
+
+def _not_released(conversation_id: str, who: str) -> OperatorError:
+    return OperatorError(f"the workers did not release {conversation_id!r} for {who!r}", _OPERATORS_DIFFER)
 
 
 def _until(is_so: Callable[[], bool], wait_s: float) -> bool:

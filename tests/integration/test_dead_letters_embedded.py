@@ -155,6 +155,9 @@ def test_what_is_given_up_stays_among_the_dead_letters(lived: Deployment):
     lived.flush()
     until(lambda: len(listed(lived, "--conversation", "given-up")) == 1, "it waits")
     assert run(lived, "dead-letters", "release", "given-up", "--give-up", "--execute").code == 0
+    for again in ([], ["--give-up"]):
+        ran = run(lived, "dead-letters", "release", "given-up", *again, "--execute")
+        assert (ran.code, "is not parked" in ran.told) == (3, True)
 
     def is_open() -> bool:
         store = SqliteStore.open(lived.store_path)

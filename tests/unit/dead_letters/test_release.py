@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from consumers.dead_letters_redrive import OperatorError, release
+from consumers.dead_letters_redrive import NotParkedError, OperatorError, give_up, release
 from consumers.dead_letters_select import Letter, place_of
-from consumers.rows import ConversationRow, Parking
+from consumers.rows import NOWHERE, ConversationRow, Parking
 from consumers.stores.contract import DeadLetterMark
 from schemas.codec import PLAIN
 from schemas.records import DeadLetter, Event
@@ -30,8 +30,10 @@ class Deployment:
         self.marks: dict[Any, DeadLetterMark] = {}
         self.sent: list[bytes] = []
 
-    def command(self, *_: object, **__: object) -> tuple[int, int]:
-        if self._obeys and self.parking.waiting:
+    def command(self, *_: object, give_up: bool = False) -> tuple[int, int]:
+        if self.parking.until != NOWHERE:
+            return PLACE
+        if self._obeys and self.parking.waiting and not give_up:
             self.parking = self.parking._replace(releasing=True)
         elif self._obeys:
             self.parking = self.parking._replace(until=(1, PLACE[1]))
@@ -66,6 +68,10 @@ class Deployment:
             self.parking = self.parking._replace(until=(1, 60))
         return len(letters)
 
+    def give_up(self, wait_s: float = 1.0) -> bool:
+        it: Any = self
+        return give_up(it, it, it, "c", "me", wait_s)
+
     def release(self, wait_s: float = 1.0) -> tuple[int, bool]:
         it: Any = self
         return release(it, it, it, it, "c", "me", wait_s)
@@ -95,3 +101,19 @@ def test_what_was_redriven_in_vain_and_still_waits_is_redriven_in_the_order_of_t
 
 def test_a_parked_conversation_in_which_nothing_waits_is_opened():
     assert Deployment([]).release() == (0, True)
+
+
+def test_what_is_given_up_is_open_once_the_workers_say_so():
+    assert Deployment([send(1)]).give_up() is True
+    assert Deployment([send(1)], folds=False).give_up(0) is False
+    with pytest.raises(OperatorError):
+        Deployment([send(1)], obeys=False).give_up()
+
+
+@pytest.mark.parametrize("command", [Deployment.release, Deployment.give_up])
+def test_what_is_not_parked_is_not_found(command):
+    deployment = Deployment([])
+    deployment.parking = deployment.parking._replace(until=(1, 20))  # it was, once
+    with pytest.raises(NotParkedError) as told:
+        command(deployment)
+    assert told.value.exit_code == 3
