@@ -84,14 +84,17 @@ class Wanted:
 
 
 def select(letters: Iterable[DeadLetter], marks: Mapping[Place, DeadLetterMark], wanted: Wanted) -> list[Letter]:
-    """Return the letters that are wanted, each original once, in the order in which the log had them."""
+    """Return the letters that are wanted, each original once, in the order in which the log had them.
+
+    That is by append time, then offset: offsets begin anew where a topic was made anew.
+    """
     found: dict[Place, Letter] = {}
     for letter in letters:
         place = place_of(letter)
         one = Letter(letter, marks.get(place))
         if place not in found and wanted.has(one):
             found[place] = one
-    return [found[place] for place in sorted(found)]
+    return sorted(found.values(), key=lambda one: (one.letter.appended_at, one.letter.log_offset, one.place))
 
 
 def waiting_of(

@@ -54,6 +54,7 @@ def _list(
     factory: LetterFactory = context.obj
     with opened(factory) as (store, letters):
         found = selected(store, letters, replace(wanted, handled=handled or wanted.handled))
+    found.sort(key=lambda one: one.letter.failed_at)
     decode = factory.codec().decode
     factory.show((row(each, decode, time_text) for each in found[:limit]), _COLUMNS, output)
     if len(found) > limit:

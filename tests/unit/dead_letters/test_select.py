@@ -34,7 +34,9 @@ def mark(of: DeadLetter, deed: str = "redriven") -> dict:
 
 def test_each_original_stands_once_in_the_order_of_the_log():
     letters = [letter(5), letter(3), letter(5, detail="again"), letter(4, log_partition=0)]
-    assert chosen(letters) == ["0:4", "1:3", "1:5"]
+    assert chosen(letters) == ["1:3", "0:4", "1:5"]
+    anew = [letter(1, appended_at=2_000), letter(9)]  # the topic was made anew between them
+    assert chosen(anew) == ["1:9", "1:1"]
 
 
 def test_handled_ones_are_hidden_unless_they_are_asked_for():
