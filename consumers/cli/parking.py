@@ -27,6 +27,16 @@ def _operator(factory: LetterFactory, name: str | None) -> str:
     return operator(name or who(), factory.worker_settings().operators)
 
 
+def _insist_usable(conversation: str) -> None:
+    """Raise BadParameter where this can be no conversation's id: nothing of it comes into the log."""
+    from schemas.identity import InvalidIdError, check_conversation
+
+    try:
+        check_conversation(conversation)
+    except InvalidIdError as error:
+        raise typer.BadParameter(str(error), param_hint="CONVERSATION") from None
+
+
 def _park(
     context: typer.Context,
     conversation: Conversation,
@@ -43,6 +53,7 @@ def _park(
     """
     from consumers.dead_letters_redrive import Sender, Workers, park
 
+    _insist_usable(conversation)
     factory: LetterFactory = context.obj
     name = _operator(factory, operator)
     if not execute:
@@ -80,6 +91,7 @@ def _release(  # noqa: PLR0913 - one parameter an option
     from consumers.dead_letters_redrive import give_up as give_up_waiting
     from consumers.dead_letters_select import Redrive, waiting_of
 
+    _insist_usable(conversation)
     factory: LetterFactory = context.obj
     name = _operator(factory, operator)
     with opened(factory) as (store, letters):

@@ -60,3 +60,10 @@ def test_a_list_is_oldest_first_whatever_the_partition(tmp_path, monkeypatch):
     deployment = Deployment(tmp_path, monkeypatch, [letter(0, 9, 7_000), letter(1, 3, 5_000), letter(2, 1, 6_000)])
     assert deployment.run("list", "--limit", "2").exit_code == 0
     assert [each["letter"] for each in deployment.rows] == ["1:3", "2:1"]
+
+
+@pytest.mark.parametrize("command", ["park", "release"])
+@pytest.mark.parametrize("conversation", ["", "x" * 2_000, "a\x1b[2J"])
+def test_an_unusable_id_never_comes_into_the_log(tmp_path, monkeypatch, command, conversation):
+    ran = Deployment(tmp_path, monkeypatch, []).run(command, conversation, "--operator", "me", "--execute")
+    assert (ran.exit_code, "CONVERSATION" in ran.stderr) == (2, True)
