@@ -47,7 +47,7 @@ def test_what_is_still_bad_comes_back_once_and_never_loops(lived: Deployment):
 
     shown = run(lived, "dead-letters", "show", first["letter"], "--output", "json")
     assert bytes.fromhex(shown.rows[0]["value_hex"]) == b"\x1b[2Jbad"
-    assert shown.rows[0]["headers"] == {"traceparent": "00-1"}
+    assert shown.rows[0]["headers"] == [["traceparent", "00-1"]]
     assert run(lived, "dead-letters", "show", "0:99").code == 3
 
     planned = run(lived, "dead-letters", "redrive", first["letter"])

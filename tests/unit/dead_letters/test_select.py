@@ -139,6 +139,18 @@ def test_a_time_that_no_calendar_has_is_shown_as_its_number(at_ms):
     assert whole(Letter(letter(1, appended_at=at_ms), None), PLAIN.decode, time_text)["appended_at"] == str(at_ms)
 
 
+def test_each_of_several_headers_of_one_name_is_shown():
+    found = Letter(letter(1, headers=(("a", b"1"), ("b", b""), ("a", b"2")), null_headers=(1,)), None)
+    told = whole(found, PLAIN.decode, str)
+    assert told["headers"] == [["a", "1"], ["b", None], ["a", "2"]]
+    shown = [(each["field"], each["value"]) for each in fields(told, b"")]
+    assert [each for each in shown if each[0].startswith("headers.")] == [
+        ("headers.a", "1"),
+        ("headers.b", "null"),
+        ("headers.a", "2"),
+    ]
+
+
 def test_it_is_shown_decoded_beside_its_bytes():
     event = send(3)
     good = Letter(letter(1, "UNKNOWN_MESSAGE", value=PLAIN.encode(event)), None)
