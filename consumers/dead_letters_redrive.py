@@ -62,6 +62,11 @@ class Letters:
                     yield from self._decoded(messages)
             self._positions |= {span.partition: span.end for span in spans}
 
+    def partitions(self) -> frozenset[int]:
+        """Return the partitions of the events topic, where the originals were. Raises WorkerError."""
+        with Log(self._kafka, EVENTS) as log:
+            return frozenset(each.partition for each in log.extents(Wish()))
+
     def decode(self, value: bytes | None) -> Record:
         """Return an original's value, decoded. Raises UndecodableError."""
         return self._codec.decode(value)

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import consumers.dead_letters_redrive as redrive
 from consumers.cli import dead_letters
+from consumers.cli.errors import NotFoundError
 from consumers.settings import WorkerSettings
 from consumers.stores.sqlite import SqliteStore
 from schemas.codec import PLAIN
@@ -29,6 +30,7 @@ class Deployment:
         self._path = path
         self.rows: list[Any] = []
         monkeypatch.setattr(redrive.Letters, "new", lambda _: iter(letters))
+        monkeypatch.setattr(redrive.Letters, "partitions", lambda _: frozenset({0, 1, 2}))
 
     def worker_settings(self) -> WorkerSettings:
         return WorkerSettings(operators=["me"])
@@ -67,3 +69,14 @@ def test_a_list_is_oldest_first_whatever_the_partition(tmp_path, monkeypatch):
 def test_an_unusable_id_never_comes_into_the_log(tmp_path, monkeypatch, command, conversation):
     ran = Deployment(tmp_path, monkeypatch, []).run(command, conversation, "--operator", "me", "--execute")
     assert (ran.exit_code, "CONVERSATION" in ran.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["list", "redrive", "discard"])
+def test_reasons_and_partitions_that_are_not_there_are_refused(tmp_path, monkeypatch, command):
+    deployment = Deployment(tmp_path, monkeypatch, [letter(1, 3, 5_000)])
+    ran = deployment.run(command, "--reason", "typo")
+    assert (ran.exit_code, "UNDECODABLE" in ran.stderr) == (2, True)
+    assert deployment.run(command, "--reason", "undecodable", "--partition", "2").exit_code == 0
+    ran = deployment.run(command, "--partition", "77")
+    assert isinstance(ran.exception, NotFoundError)
+    assert str(ran.exception) == "the events topic has no partition 77"
