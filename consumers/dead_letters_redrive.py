@@ -6,13 +6,14 @@ record that is still bad comes back as one new letter; nothing here sends it aga
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from secrets import randbits
 from time import monotonic, sleep, time_ns
 from typing import Any, Final, Self
 
 from confluent_kafka import KafkaException, Producer
 
-from consumers.dead_letters_select import Letter, Original, Place, Wanted, original_of, place_of, select
+from consumers.dead_letters_select import Letter, Original, Place, Wanted, original_of, place_of, select, waiting_of
 from consumers.errors import KafkaUnavailableError, WorkerError
 from consumers.kafka_clients import LOG as KAFKA_LOG
 from consumers.kafka_clients import producer_config
@@ -20,12 +21,13 @@ from consumers.kafka_errors import translated
 from consumers.parking import GIVE_UP, is_parked
 from consumers.replay.log import Log, committed
 from consumers.replay.spans import Span, Wish
+from consumers.rows import NOWHERE, Parking
 from consumers.stores.contract import DeadLetterMark, Store
 from schemas.codec import Codec
 from schemas.errors import UndecodableError
 from schemas.identity import uuid7
 from schemas.lifecycle import Kind, Reason
-from schemas.records import NO_ID, DeadLetter, Event
+from schemas.records import NO_ID, DeadLetter, Event, Record
 from schemas.topics import DEAD_LETTERS, EVENTS, Setting
 
 TIMEOUT_S: Final = 30.0
@@ -59,6 +61,15 @@ class Letters:
                 for messages in batch.values():
                     yield from self._decoded(messages)
             self._positions |= {span.partition: span.end for span in spans}
+
+    def partitions(self) -> frozenset[int]:
+        """Return the partitions of the events topic, where the originals were. Raises WorkerError."""
+        with Log(self._kafka, EVENTS) as log:
+            return frozenset(each.partition for each in log.extents(Wish()))
+
+    def decode(self, value: bytes | None) -> Record:
+        """Return an original's value, decoded. Raises UndecodableError."""
+        return self._codec.decode(value)
 
     def _decoded(self, messages: Iterable[Any]) -> Iterator[DeadLetter]:
         for message in messages:
@@ -100,42 +111,59 @@ class Sender:
         event_id = uuid7(time_ns() // 1_000_000, randbits(80))
         event = Event(kind, event_id, conversation_id, NO_ID, who, NO_ID, GIVE_UP if give_up else 0)
         self._hand_over(Original(conversation_id.encode(), self._codec.encode(event), []), _BY_KEY)
-        self._wait()
+        self._insist(self._producer.flush(TIMEOUT_S))
         return self._last
 
     def redrive(self, store: Store, letters: Sequence[Letter], who: str) -> int:
-        """Append the originals in this order, marking each few once they are in the log; return how many.
+        """Append the originals in this order, marking those of each few that are in the log; return how many.
 
         Raises WorkerError: those that are marked are in the log.
         """
         for start in range(0, len(letters), CHUNK):
-            chunk = letters[start : start + CHUNK]
-            for each in chunk:
-                original = original_of(each.letter)
-                # Without a key it may be anywhere, so it goes to where it was.
-                self._hand_over(original, _BY_KEY if original.key else each.letter.log_partition)
-            self._wait()
-            mark(store, chunk, REDRIVEN, who)
+            arrived: list[Letter] = []
+            try:
+                for each in letters[start : start + CHUNK]:
+                    original = original_of(each.letter)
+                    # Without a key it may be anywhere, so it goes to where it was.
+                    partition = _BY_KEY if original.key else each.letter.log_partition
+                    self._hand_over(original, partition, partial(arrived.append, each))
+            finally:
+                # One that is refused says nothing about the others.
+                left = self._producer.flush(TIMEOUT_S)
+                if arrived:
+                    mark(store, arrived, REDRIVEN, who)
+            self._insist(left)
         return len(letters)
 
-    def _hand_over(self, original: Original, partition: int) -> None:
+    def _hand_over(self, original: Original, partition: int, arrived: Callable[[], None] = lambda: None) -> None:
+        """Hand a record over, waiting for room where the client's queue is full; `arrived` is called at its report."""
         key, value, headers = original
         told: list[tuple[str, str | bytes | None]] = [*headers]
-        try:
-            self._producer.produce(EVENTS, value, key, partition, headers=told, on_delivery=self._reported)
-        except (KafkaException, BufferError) as error:
-            raise KafkaUnavailableError(f"a record cannot be handed over: {error}", "Try again.") from error
+        deadline = monotonic() + TIMEOUT_S
+        while True:
+            try:
+                self._producer.produce(
+                    EVENTS, value, key, partition, headers=told, on_delivery=partial(self._reported, arrived)
+                )
+            except BufferError as error:
+                if monotonic() > deadline:
+                    raise KafkaUnavailableError(f"a record cannot be handed over: {error}", "Try again.") from error
+                self._producer.poll(_POLL_S)
+            except KafkaException as error:
+                raise KafkaUnavailableError(f"a record cannot be handed over: {error}", "Try again.") from error
+            else:
+                break
         self._producer.poll(0)
 
-    def _reported(self, error: Any, message: Any) -> None:  # noqa: ANN401 - the client's own types say less
+    def _reported(self, arrived: Callable[[], None], error: Any, message: Any) -> None:  # noqa: ANN401 - the client's
         if error is not None:
             self._failed.append(error)
         else:
             self._last = (message.partition(), message.offset())
+            arrived()
 
-    def _wait(self) -> None:
-        """Wait until all that was handed over is in the log."""
-        left = self._producer.flush(TIMEOUT_S)
+    def _insist(self, left: int) -> None:
+        """Raise WorkerError where a record was refused, or some are not in the log yet."""
         if self._failed:
             raise translated(KafkaException(self._failed[0]), "appending to the log")
         if left:
@@ -146,6 +174,12 @@ def parked_among(store: Store, conversations: Iterable[str]) -> frozenset[str]:
     """Return which of these conversations are parked, as far as the workers have got."""
     names = sorted(set(conversations))
     return frozenset(name for name, row in store.read((), names).conversations.items() if is_parked(row))
+
+
+def parking_of(store: Store, conversation_id: str) -> Parking | None:
+    """Return how a conversation is parked, as far as the workers have got; None where it is not."""
+    row = store.read((), [conversation_id]).conversations.get(conversation_id)
+    return row.parkings[-1] if row is not None and is_parked(row) else None
 
 
 class Workers:
@@ -163,6 +197,17 @@ class Workers:
 
 class OperatorError(WorkerError):
     """Whoever parks or releases is not among the operators."""
+
+
+class NotParkedError(WorkerError):
+    """A conversation that is to be released is not parked, or is not there."""
+
+    exit_code = 3
+
+
+_OPERATORS_DIFFER: Final = (
+    "Their worker.operators may be others than here: see `twotick dead-letters list --reason not_an_operator`."
+)
 
 
 def operator(name: str, operators: Container[str]) -> str:
@@ -188,38 +233,74 @@ def park(  # noqa: PLR0913, PLR0917 - who, what, and who tells what came of it
     if not parked_among(store, [conversation_id]):
         raise OperatorError(
             f"the workers did not park {conversation_id!r} for {who!r}",
-            "Their worker.operators may be others than here: see `twotick dead-letters list --reason not_an_operator`.",
+            _OPERATORS_DIFFER,
         )
     return True
 
 
 def waiting_in(conversation_id: str) -> Wanted:
-    """Return the choice of what waits in a parked conversation."""
-    return Wanted(reasons=frozenset({Reason.PARKED}), conversations=frozenset({conversation_id}))
+    """Return the choice of what ever waited in a conversation; `waiting_of` tells what does now."""
+    return Wanted(reasons=frozenset({Reason.PARKED}), conversations=frozenset({conversation_id}), handled=True)
 
 
 def release(  # noqa: PLR0913, PLR0917 - who, what, where from and where to
     sender: Sender, letters: Letters, store: Store, workers: Workers, conversation_id: str, who: str, wait_s: float
 ) -> tuple[int, bool]:
-    """Release a conversation and redrive what waits, in order, until nothing does.
+    """Release a conversation and, once the workers let it through, redrive what waits, in order, until nothing does.
 
     What comes meanwhile lines up behind it and is redriven too. Returns how many records were redriven, and whether
-    the conversation was open in time. Until the workers have got to the RELEASE, neither what waits nor whether
-    anything does can be known.
+    the conversation was open in time. Raises OperatorError where the workers have taken note and do not release it;
+    NotParkedError; WorkerError.
     """
+    deadline = monotonic() + wait_s
     place = sender.command(Kind.RELEASE, conversation_id, who)
-    wanted = waiting_in(conversation_id)
-    sent, deadline, is_folded = 0, monotonic() + wait_s, False
+    if not _until(lambda: workers.have_folded(place), wait_s):
+        return 0, False
+    _insist_parked_until(store, conversation_id, place)
+    sent, places = 0, set[Place]()
     while True:
-        is_folded = is_folded or workers.have_folded(place)
-        is_open = is_folded and not parked_among(store, [conversation_id])
-        waiting = select(letters.new(), marks_of(store), wanted)
+        # The row before the letters: what is new among them is behind all that waits by the row.
+        parking = parking_of(store, conversation_id)
+        if parking is not None and not parking.releasing:
+            raise _not_released(conversation_id, who)
+        found = select(letters.new(), marks_of(store), waiting_in(conversation_id))
+        waiting = [each for each in waiting_of(found, parking, letters.decode) if each.place not in places]
         sent += sender.redrive(store, waiting, who)
-        if is_open and not waiting:
+        places |= {each.place for each in waiting}
+        if parking is None and not waiting:
             return sent, True
         if monotonic() > deadline:
             return sent, False
         sleep(_POLL_S)
+
+
+def give_up(  # noqa: PLR0913, PLR0917 - who, what, and who tells what came of it
+    sender: Sender, workers: Workers, store: Store, conversation_id: str, who: str, wait_s: float
+) -> bool:
+    """Open a conversation whatever waits; return whether the workers have taken note in time.
+
+    Raises OperatorError where they have, and did not open it; NotParkedError; WorkerError.
+    """
+    place = sender.command(Kind.RELEASE, conversation_id, who, give_up=True)
+    if not _until(lambda: workers.have_folded(place), wait_s):
+        return False
+    _insist_parked_until(store, conversation_id, place)
+    if parking_of(store, conversation_id) is not None:
+        raise _not_released(conversation_id, who)
+    return True
+
+
+def _insist_parked_until(store: Store, conversation_id: str, place: tuple[int, int]) -> None:
+    """Raise NotParkedError where a conversation was not parked when the RELEASE at (partition, offset) came."""
+    row = store.read((), [conversation_id]).conversations.get(conversation_id)
+    until = row.parkings[-1].until if row is not None and row.parkings else None
+    # The RELEASE itself, or what went through after it, has ended its parking; an older one it has found ended.
+    if until is None or (until != NOWHERE and until[1] < place[1]):
+        raise NotParkedError(f"{conversation_id!r} is not parked", "Look at its id: nothing is changed.")
+
+
+def _not_released(conversation_id: str, who: str) -> OperatorError:
+    return OperatorError(f"the workers did not release {conversation_id!r} for {who!r}", _OPERATORS_DIFFER)
 
 
 def _until(is_so: Callable[[], bool], wait_s: float) -> bool:

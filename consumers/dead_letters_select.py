@@ -1,13 +1,16 @@
 """Which dead letters are meant, and what a redrive does with them. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from consumers.dead_letters import ATTEMPTS_HEADER
+from consumers.parking import waiting_key
+from consumers.rows import Parking
 from consumers.stores.contract import DeadLetterMark
+from schemas.errors import UndecodableError
 from schemas.lifecycle import Reason
-from schemas.records import DeadLetter
+from schemas.records import DeadLetter, Event, Record
 from schemas.topics import EVENTS
 
 Place = tuple[int, int, int]
@@ -29,6 +32,11 @@ class Letter(NamedTuple):
     def name(self) -> str:
         """How people name it on the command line."""
         return f"{self.letter.log_partition}:{self.letter.log_offset}"
+
+    @property
+    def handled(self) -> str:
+        """What was done about it and by whom, for people; empty where nothing was."""
+        return f"{self.mark.deed} by {self.mark.who}" if self.mark else ""
 
     @property
     def conversation(self) -> str:
@@ -76,14 +84,39 @@ class Wanted:
 
 
 def select(letters: Iterable[DeadLetter], marks: Mapping[Place, DeadLetterMark], wanted: Wanted) -> list[Letter]:
-    """Return the letters that are wanted, each original once, in the order in which the log had them."""
+    """Return the letters that are wanted, each original once, in the order in which the log had them.
+
+    That is by append time, then offset: offsets begin anew where a topic was made anew.
+    """
     found: dict[Place, Letter] = {}
     for letter in letters:
         place = place_of(letter)
         one = Letter(letter, marks.get(place))
         if place not in found and wanted.has(one):
             found[place] = one
-    return [found[place] for place in sorted(found)]
+    return sorted(found.values(), key=lambda one: (one.letter.appended_at, one.letter.log_offset, one.place))
+
+
+def waiting_of(
+    found: Sequence[Letter], parking: Parking | None, decode: Callable[[bytes | None], Record]
+) -> list[Letter]:
+    """Return the letters that a release redrives, in the order of what waits by the conversation's row.
+
+    What waits may have been redriven before, in vain: its mark says nothing. The others are behind it, if nobody has
+    dealt with them.
+    """
+    order = {key: place for place, key in enumerate(parking.waiting)} if parking else {}
+    placed = [(order.get(_waiting_key(each, decode), len(order)), each) for each in found]
+    wanted = [(place, each) for place, each in placed if place < len(order) or each.mark is None]
+    return [each for _, each in sorted(wanted, key=lambda one: one[0])]
+
+
+def _waiting_key(found: Letter, decode: Callable[[bytes | None], Record]) -> bytes:
+    try:
+        event = decode(found.letter.value)
+    except UndecodableError:
+        return b""
+    return waiting_key(event) if type(event) is Event else b""
 
 
 class Redrive(NamedTuple):
@@ -105,6 +138,8 @@ def _obstacle(found: Letter, attempts_max: int, *, forced: bool, parked: frozens
         return f"it comes from {letter.topic}"
     if letter.reason == Reason.PARKED and found.conversation in parked:
         return "its conversation is parked: release it"
+    if found.mark and not forced:
+        return f"{found.handled}: --force"
     if letter.attempts >= attempts_max and not forced:
         return f"it has been here {letter.attempts} times: --force"
     return ""

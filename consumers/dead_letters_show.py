@@ -30,7 +30,7 @@ def row(found: Letter, decode: Decode, at_text: Callable[[int], str]) -> Mapping
         "message_id": event.get("message_id", ""),
         "bytes": len(letter.value),
         "detail": letter.detail,
-        "handled": f"{found.mark.deed} by {found.mark.who} at {at_text(found.mark.at)}" if found.mark else "",
+        "handled": f"{found.handled} at {at_text(found.mark.at)}" if found.mark else "",
     }
 
 
@@ -44,14 +44,17 @@ def decoded(found: Letter, decode: Decode) -> Mapping[str, object]:
 
 
 def whole(found: Letter, decode: Decode, at_text: Callable[[int], str]) -> Mapping[str, object]:
-    """Return all there is to know of one letter; a key, value or header that was null is None."""
+    """Return all there is to know of one letter; a key, value or header that was null is None.
+
+    Headers are pairs, in their order: several may have one name.
+    """
     letter, original = found.letter, original_of(found.letter)
     return {
         **row(found, decode, at_text),
         "appended_at": at_text(letter.appended_at),
         "node": letter.node,
         "epoch": letter.epoch,
-        "headers": {name: _text(value) for name, value in original.headers if name != ATTEMPTS_HEADER},
+        "headers": [[name, _text(value)] for name, value in original.headers if name != ATTEMPTS_HEADER],
         "event": decoded(found, decode),
         "key_hex": None if original.key is None else original.key.hex(),
         "value_hex": None if original.value is None else original.value.hex(),
@@ -67,8 +70,9 @@ def fields(told: Mapping[str, object], value: bytes) -> Iterator[Mapping[str, ob
     for name, content in told.items():
         if name == "value_hex" and content is not None:
             continue
-        if isinstance(content, Mapping):
-            yield from ({"field": f"{name}.{inner}", "value": _or_null(part)} for inner, part in content.items())
+        if isinstance(content, Mapping | list):
+            pairs = content.items() if isinstance(content, Mapping) else content
+            yield from ({"field": f"{name}.{inner}", "value": _or_null(part)} for inner, part in pairs)
         else:
             yield {"field": name, "value": _or_null(content)}
     yield from ({"field": f"value {at:#06x}", "value": line} for at, line in hex_lines(value[:_HEX_BYTES_MAX]))

@@ -54,6 +54,7 @@ def _list(
     factory: LetterFactory = context.obj
     with opened(factory) as (store, letters):
         found = selected(store, letters, replace(wanted, handled=handled or wanted.handled))
+    found.sort(key=lambda one: one.letter.failed_at)
     decode = factory.codec().decode
     factory.show((row(each, decode, time_text) for each in found[:limit]), _COLUMNS, output)
     if len(found) > limit:
@@ -86,15 +87,17 @@ def _redrive(  # noqa: PLR0913 - one parameter an option
     *,
     wanted: "Wanted",
     everything: Everything = False,
-    force: Annotated[bool, typer.Option("--force", help="Also those that failed too often.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also those that failed too often, or were redriven or discarded before.")
+    ] = False,
     execute: Execute = False,
     output: Annotated[Form | None, typer.Option(help=FORM_HELP)] = None,
 ) -> None:
     """Send originals back to the events topic, in the order in which the log had them; shows it until `--execute`.
 
     Bytes, key and headers are the original's, and a header counts the attempts. What is still bad comes back as one
-    new letter and is not sent again by itself; what has failed `redrive_attempts_max` times is left out. Exits with 4
-    where some were left out.
+    new letter and is not sent again by itself; what has failed `redrive_attempts_max` times, or was redriven or
+    discarded before, is left out. Exits with 4 where some were left out.
     """
     from consumers.dead_letters_redrive import Sender, parked_among
     from consumers.dead_letters_select import redrives
@@ -127,7 +130,8 @@ def _discard(
 ) -> None:
     """Note that dead letters need nothing done, so that `list` shows them no more; shows it until `--execute`.
 
-    The letters themselves stay in their topic: `list --all` shows them, and they can still be redriven by name.
+    The letters themselves stay in their topic: `list --all` shows them, and `redrive --force` still redrives
+    them by name.
     """
     from consumers.dead_letters_redrive import DISCARDED, mark
     from consumers.dead_letters_select import Redrive

@@ -60,7 +60,7 @@ def _chosen(  # noqa: PLR0913 - one parameter an option
 
     return Wanted(
         names=frozenset(letter or ()),
-        reasons=frozenset(each.upper() for each in reason or ()),
+        reasons=frozenset(_reason(each) for each in reason or ()),
         partitions=frozenset(partition or ()),
         conversations=frozenset(conversation or ()),
         from_ms=instant_ms(from_datetime, "--from-datetime") if since is None else ago_ms(since, "--since"),
@@ -68,6 +68,16 @@ def _chosen(  # noqa: PLR0913 - one parameter an option
         # Who names a letter means it, whatever was done about it before.
         handled=bool(letter),
     )
+
+
+def _reason(text: str) -> str:
+    """Return a reason as letters have it; raise BadParameter where there is none of this name."""
+    from schemas.lifecycle import Reason
+
+    reasons = [each.value for each in Reason if each]
+    if text.upper() not in reasons:
+        raise typer.BadParameter(f"{text!r} is none of {', '.join(reasons)}", param_hint="--reason")
+    return text.upper()
 
 
 def choosing(command: Callable[..., None]) -> Callable[..., None]:
@@ -100,11 +110,16 @@ def opened(factory: LetterFactory) -> "Iterator[tuple[Store, Letters]]":
 
 
 def selected(store: "Store", letters: "Letters", wanted: "Wanted") -> "list[Letter]":
-    """Return the letters that are wanted; raise NotFoundError where one that was named is not there."""
+    """Return the letters that are wanted.
+
+    Raises NotFoundError where a letter or a partition that was named is not there; WorkerError.
+    """
     from consumers.cli.errors import NotFoundError
     from consumers.dead_letters_redrive import marks_of
     from consumers.dead_letters_select import select
 
+    if wanted.partitions and (missing_partitions := sorted(wanted.partitions - letters.partitions())):
+        raise NotFoundError(f"the events topic has no partition {missing_partitions[0]}", "They count from 0.")
     found = select(letters.new(), marks_of(store), wanted)
     if letters.strangers:
         say(f"{letters.strangers:,} records of the topic are no dead letters, and are passed over")
@@ -116,12 +131,13 @@ def selected(store: "Store", letters: "Letters", wanted: "Wanted") -> "list[Lett
 def planned(plan: "Redrive", deed: str) -> Mapping[str, object]:
     """Return what is done with a letter, as a row."""
     found = plan.letter
+    again = f"{deed} again, {found.handled} before" if found.mark else deed
     return {
         "letter": found.name,
         "conversation": found.conversation,
         "reason": found.letter.reason,
         "attempts": found.letter.attempts,
-        "what": f"left out: {plan.obstacle}" if plan.obstacle else deed,
+        "what": f"left out: {plan.obstacle}" if plan.obstacle else again,
     }
 
 

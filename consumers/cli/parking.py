@@ -27,6 +27,16 @@ def _operator(factory: LetterFactory, name: str | None) -> str:
     return operator(name or who(), factory.worker_settings().operators)
 
 
+def _insist_usable(conversation: str) -> None:
+    """Raise BadParameter where this can be no conversation's id: nothing of it comes into the log."""
+    from schemas.identity import InvalidIdError, check_conversation
+
+    try:
+        check_conversation(conversation)
+    except InvalidIdError as error:
+        raise typer.BadParameter(str(error), param_hint="CONVERSATION") from None
+
+
 def _park(
     context: typer.Context,
     conversation: Conversation,
@@ -43,6 +53,7 @@ def _park(
     """
     from consumers.dead_letters_redrive import Sender, Workers, park
 
+    _insist_usable(conversation)
     factory: LetterFactory = context.obj
     name = _operator(factory, operator)
     if not execute:
@@ -74,27 +85,33 @@ def _release(  # noqa: PLR0913 - one parameter an option
     """Let a parked conversation go on: what waits is redriven, in order, then it is open; shows it until `--execute`.
 
     What comes meanwhile lines up behind. Only who is named in `worker.operators` may do it. Exits with 4 where it is
-    not open in time.
+    not open in time, with 3 where it is not parked.
     """
-    from consumers.dead_letters_redrive import Sender, Workers, release, waiting_in
-    from consumers.dead_letters_select import Redrive
-    from schemas.lifecycle import Kind
+    from consumers.dead_letters_redrive import Sender, Workers, parking_of, release, waiting_in
+    from consumers.dead_letters_redrive import give_up as give_up_waiting
+    from consumers.dead_letters_select import Redrive, waiting_of
 
+    _insist_usable(conversation)
     factory: LetterFactory = context.obj
     name = _operator(factory, operator)
     with opened(factory) as (store, letters):
         if not execute:
-            found = selected(store, letters, waiting_in(conversation))
+            ever = selected(store, letters, waiting_in(conversation))
+            found = waiting_of(ever, parking_of(store, conversation), letters.decode)
             factory.show((planned(Redrive(each, ""), "redrive") for each in found), PLAN_COLUMNS, output)
             say(f"{len(found):,} would be redriven: add --execute")
             return
         with Sender(factory.kafka(), factory.codec()) as sender:
-            if give_up:
-                sender.command(Kind.RELEASE, conversation, name, give_up=True)
-                say("given up: the conversation goes on, what waited is among the dead letters")
-                return
             workers = Workers(factory.kafka(), factory.worker_settings().group)
-            count, is_open = release(sender, letters, store, workers, conversation, name, wait)
-    say(f"{count:,} redriven; the conversation is {'open' if is_open else 'not open yet: release it again'}")
+            if not give_up:
+                count, is_open = release(sender, letters, store, workers, conversation, name, wait)
+                told = (
+                    f"{count:,} redriven; the conversation is {'open' if is_open else 'not open yet: release it again'}"
+                )
+            elif is_open := give_up_waiting(sender, workers, store, conversation, name, wait):
+                told = "given up: the conversation goes on, what waited is among the dead letters"
+            else:
+                told = "the RELEASE is in the log; no worker has got there yet"
+    say(told)
     if not is_open:
         raise typer.Exit(PARTLY_DONE)

@@ -35,5 +35,9 @@ def ago_ms(text: str | None, option: str) -> int | None:
 
 
 def time_text(at_ms: int) -> str:
-    """Return a time in ms since 1970 as people read it, in UTC."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Return a time in ms since 1970 as people read it, in UTC; the number where no calendar has it."""
+    try:
+        at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # whoever wrote the record may have set any time
+        return str(at_ms)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -47,7 +47,7 @@ def test_what_is_still_bad_comes_back_once_and_never_loops(lived: Deployment):
 
     shown = run(lived, "dead-letters", "show", first["letter"], "--output", "json")
     assert bytes.fromhex(shown.rows[0]["value_hex"]) == b"\x1b[2Jbad"
-    assert shown.rows[0]["headers"] == {"traceparent": "00-1"}
+    assert shown.rows[0]["headers"] == [["traceparent", "00-1"]]
     assert run(lived, "dead-letters", "show", "0:99").code == 3
 
     planned = run(lived, "dead-letters", "redrive", first["letter"])
@@ -155,6 +155,9 @@ def test_what_is_given_up_stays_among_the_dead_letters(lived: Deployment):
     lived.flush()
     until(lambda: len(listed(lived, "--conversation", "given-up")) == 1, "it waits")
     assert run(lived, "dead-letters", "release", "given-up", "--give-up", "--execute").code == 0
+    for again in ([], ["--give-up"]):
+        ran = run(lived, "dead-letters", "release", "given-up", *again, "--execute")
+        assert (ran.code, "is not parked" in ran.told) == (3, True)
 
     def is_open() -> bool:
         store = SqliteStore.open(lived.store_path)

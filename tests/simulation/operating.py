@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from consumers.dead_letters_redrive import Sender, park, parked_among, release
 from consumers.errors import WorkerError
 from schemas.lifecycle import Kind
-from schemas.records import DeadLetter
+from schemas.records import DeadLetter, Record
 from tests.simulation.broker import SimProducer
 from tests.simulation.client import CODEC
 from tests.simulation.process import Process
@@ -44,6 +44,10 @@ class Letters:
         found = self._world.letters[self._read :]
         self._read += len(found)
         return (CODEC.decode_as(DeadLetter, value) for value in found)
+
+    @staticmethod
+    def decode(value: bytes | None) -> Record:
+        return CODEC.decode(value)
 
 
 class Workers:

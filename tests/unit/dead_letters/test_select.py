@@ -4,6 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from consumers.cli.letters import planned
+from consumers.cli.times import time_text
 from consumers.dead_letters import ATTEMPTS_HEADER, attempts_before, dead_letter
 from consumers.dead_letters_select import Letter, Wanted, original_of, place_of, redrives, select
 from consumers.dead_letters_show import fields, hex_lines, row, whole
@@ -32,7 +34,9 @@ def mark(of: DeadLetter, deed: str = "redriven") -> dict:
 
 def test_each_original_stands_once_in_the_order_of_the_log():
     letters = [letter(5), letter(3), letter(5, detail="again"), letter(4, log_partition=0)]
-    assert chosen(letters) == ["0:4", "1:3", "1:5"]
+    assert chosen(letters) == ["1:3", "0:4", "1:5"]
+    anew = [letter(1, appended_at=2_000), letter(9)]  # the topic was made anew between them
+    assert chosen(anew) == ["1:9", "1:1"]
 
 
 def test_handled_ones_are_hidden_unless_they_are_asked_for():
@@ -67,6 +71,16 @@ def test_what_failed_too_often_or_is_parked_is_left_out():
     assert not any(each.obstacle for each in plan)
     strange = [Letter(letter(1, topic="other"), None)]
     assert redrives(strange, attempts_max=5, forced=True, parked=frozenset())[0].obstacle
+
+
+@pytest.mark.parametrize("deed", ["redriven", "discarded"])
+def test_what_was_dealt_with_is_redriven_again_by_force_only_and_is_shown_to_be(deed):
+    done = letter(1)
+    found = select([done], mark(done, deed), Wanted(names=frozenset({"1:1"}), handled=True))
+    (plan,) = redrives(found, attempts_max=5, forced=False, parked=frozenset())
+    assert planned(plan, "redrive")["what"] == f"left out: {deed} by me: --force"
+    (plan,) = redrives(found, attempts_max=5, forced=True, parked=frozenset())
+    assert (plan.obstacle, planned(plan, "redrive")["what"]) == ("", f"redrive again, {deed} by me before")
 
 
 def test_attempts_go_along_and_parking_is_none():
@@ -116,6 +130,25 @@ def test_the_worker_carries_the_attempts_on():
     made = dead_letter(Refusal(7, Reason.UNDECODABLE, ""), MESSAGE, Owner(1, "n"), 5)
     assert (made.attempts, made.headers) == (3, (("a", b"b"), ("n", b"")))
     assert (made.empty_parts, made.null_headers) == ((), (1,))
+
+
+@pytest.mark.parametrize("at_ms", [2**62, -(2**63), 10**15])
+def test_a_time_that_no_calendar_has_is_shown_as_its_number(at_ms):
+    assert time_text(1_000) == "1970-01-01T00:00:01.000Z"
+    assert time_text(at_ms) == str(at_ms)
+    assert whole(Letter(letter(1, appended_at=at_ms), None), PLAIN.decode, time_text)["appended_at"] == str(at_ms)
+
+
+def test_each_of_several_headers_of_one_name_is_shown():
+    found = Letter(letter(1, headers=(("a", b"1"), ("b", b""), ("a", b"2")), null_headers=(1,)), None)
+    told = whole(found, PLAIN.decode, str)
+    assert told["headers"] == [["a", "1"], ["b", None], ["a", "2"]]
+    shown = [(each["field"], each["value"]) for each in fields(told, b"")]
+    assert [each for each in shown if each[0].startswith("headers.")] == [
+        ("headers.a", "1"),
+        ("headers.b", "null"),
+        ("headers.a", "2"),
+    ]
 
 
 def test_it_is_shown_decoded_beside_its_bytes():
