@@ -16,11 +16,13 @@ from typing import Final, NamedTuple
 
 from compose.checking.checker import check
 from compose.checking.history import Fault, History, Own, Taken
-from compose.errors import NotFoundError
+from compose.errors import ComposeError, NotFoundError, UnreachableError
 from consumers.stores.contract import MessageKey, Store, StoredMessage
 from schemas.lifecycle import State
 
 KEYS_PER_READ: Final = 500
+BUSY_S: Final = 10.0
+"""How long to wait for whoever has locked an outbox."""
 
 
 class Outbox(NamedTuple):
@@ -50,17 +52,20 @@ class Verified(NamedTuple):
 
 
 def read_outbox(path: Path) -> Outbox:
-    """Return what an outbox file holds; raise NotFoundError where it is none."""
+    """Return what an outbox file holds.
+
+    Raises NotFoundError where it is none, UnreachableError where it is locked, ComposeError where it cannot be read.
+    """
     if not path.is_file():
         raise NotFoundError(f"there is no outbox {path}", "See `twotick config show` for user.outboxes.")
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as connection:
-        try:
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S)) as connection:
             user = str(connection.execute("SELECT value FROM meta WHERE name = 'user'").fetchone()[0])
             sent = connection.execute("SELECT message_id, first_id, state, conversation_id FROM messages").fetchall()
             came = connection.execute("SELECT message_id, body, conversation_id FROM deliveries").fetchall()
             install, sent_since, came_since = connection.execute(_KEPT).fetchone()
-        except (sqlite3.DatabaseError, TypeError) as error:
-            raise NotFoundError(f"{path} is no outbox", "Name the SQLite file of one of your users.") from error
+    except (sqlite3.DatabaseError, TypeError) as error:
+        raise _unreadable(path, error) from error
     return Outbox(
         user,
         [Own(user, message_id, first_id or message_id, state) for message_id, first_id, state, _ in sent],
@@ -70,6 +75,22 @@ def read_outbox(path: Path) -> Outbox:
         inf if sent_since is None else sent_since,
         inf if came_since is None else came_since,
     )
+
+
+def _unreadable(path: Path, error: Exception) -> ComposeError:
+    """Tell a file that is no outbox from one that SQLite cannot read here or now."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # without its extension
+    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return UnreachableError(
+            f"the outbox {path} is locked by another program", "Try again once that has let go of it."
+        )
+    if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:  # that is: no such table
+        return ComposeError(
+            f"the outbox {path} cannot be read: {error}",
+            "SQLite reads the file and writes beside it (-wal, -shm): run this as the outbox's owner, or name a copy "
+            "in a folder of your own, which the owner makes with `sqlite3 FILE '.backup COPY'`.",
+        )
+    return NotFoundError(f"{path} is no outbox", "Name the SQLite file of one of your users.")
 
 
 def verify(outboxes: Sequence[Outbox], store: Store, *, now_ms: int, grace_ms: int) -> Verified:

@@ -1,13 +1,16 @@
 """Outboxes against the store of a living deployment: what is odd is found, what is on its way is not."""
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from math import inf
 from pathlib import Path
 
 import pytest
 
+from compose import verifying
 from compose.checking.history import Own, Taken
-from compose.errors import NotFoundError
+from compose.errors import ComposeError, NotFoundError, UnreachableError
 from compose.verifying import Outbox, read_outbox, verify
 from consumers.rows import MessageWrite
 from consumers.stores.sqlite import SqliteStore
@@ -143,3 +146,28 @@ def test_other_files_are_no_outboxes(tmp_path):
     (tmp_path / "text").write_text("no database, but long enough to be taken for one by its size" * 20)
     with pytest.raises(NotFoundError, match="is no outbox"):
         read_outbox(tmp_path / "text")
+    with closing(sqlite3.connect(tmp_path / "else.sqlite")) as other:
+        other.execute("CREATE TABLE meta (name, thing)")
+    with pytest.raises(NotFoundError, match="is no outbox"):
+        read_outbox(tmp_path / "else.sqlite")
+
+
+def test_an_outbox_that_cannot_be_read_is_one_all_the_same(tmp_path):
+    World(tmp_path / "alice.sqlite").database.close()
+    # As in a folder that one may not write, but also for who may write everywhere.
+    (tmp_path / "alice.sqlite-wal").mkdir()
+    with pytest.raises(ComposeError, match=r"cannot be read: unable to open") as caught:
+        read_outbox(tmp_path / "alice.sqlite")
+    assert not isinstance(caught.value, NotFoundError)
+    assert "owner" in caught.value.hint
+
+
+def test_a_locked_outbox_is_worth_another_try(tmp_path, monkeypatch):
+    monkeypatch.setattr(verifying, "BUSY_S", 0)
+    path = tmp_path / "alice.sqlite"
+    World(path).database.close()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA journal_mode = DELETE")
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(UnreachableError, match="is locked"):
+            read_outbox(path)
