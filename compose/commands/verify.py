@@ -45,8 +45,12 @@ def _verify(  # noqa: PLR0913 - one parameter an option
     wiring: Wiring = context.obj
     if not log and not outbox:
         raise typer.BadParameter("without the log, name an outbox", param_hint="--outbox")
-    rows = [*_outboxes(wiring, outbox or (), grace), *(_log(wiring, conversation or (), rate) if log else ())]
-    wiring.show(rows, _COLUMNS, output)
+    rows = list(_outboxes(wiring, outbox or (), grace))
+    try:
+        if log:
+            rows.extend(_log(wiring, conversation or (), rate))
+    finally:  # what the outboxes have shown is not lost with a log that cannot be read, or is not waited for
+        wiring.show(rows, _COLUMNS, output)
     if rows:
         sys.stderr.write(f"{len(rows):,} found\n")
         raise typer.Exit(_FAULTS)
@@ -68,7 +72,7 @@ def _outboxes(wiring: Wiring, files: Sequence[Path], grace_s: float) -> Iterator
 
     if not files:
         return
-    held = [read_outbox(path) for path in files]
+    held = [read_outbox(path) for path in dict.fromkeys(path.resolve() for path in files)]
     conversations = {message_id: name for outbox in held for name, message_id in outbox.keys}
     store = wiring.open_store()
     try:
