@@ -40,7 +40,8 @@ def _verify(  # noqa: PLR0913 - one parameter an option
     """Compare log, store and outboxes, beside live workers and clients, and print what is missing or odd.
 
     The log is folded again, as by `twotick replay`, and must give the store row for row; each outbox must agree with
-    the store about what its user sent and received. Changes nothing. Exits with 1 where something was found.
+    the store about what its user sent and received. Changes nothing. Exits with 1 where something was found,
+    with 3 where there is nothing to compare of a conversation that was named.
     """
     wiring: Wiring = context.obj
     if not log and not outbox:
@@ -54,7 +55,27 @@ def _verify(  # noqa: PLR0913 - one parameter an option
     if rows:
         sys.stderr.write(f"{len(rows):,} found\n")
         raise typer.Exit(_FAULTS)
+    if log:
+        _know(wiring, conversation or ())
     sys.stderr.write("nothing is missing, nothing is odd\n")
+
+
+def _know(wiring: Wiring, conversations: Sequence[str]) -> None:
+    """Raise NotFoundError where the store lacks one: nothing was compared, for what only the log has is missing."""
+    from compose.errors import NotFoundError
+
+    if not conversations:
+        return
+    store = wiring.open_store()
+    try:
+        known = store.read((), conversations).conversations
+    finally:
+        store.close()
+    if missing := [each for each in conversations if each not in known]:
+        raise NotFoundError(
+            f"there is nothing of a conversation {missing[0]} to compare",
+            "Check its name; what was sent a moment ago must be folded first.",
+        )
 
 
 def _log(wiring: Wiring, conversations: Sequence[str], rate: float) -> Iterator[Mapping[str, object]]:

@@ -10,10 +10,14 @@ from typer.testing import CliRunner, Result
 
 from compose import output
 from compose.commands import verify
+from compose.errors import NotFoundError
 from consumers.cli.replay import ReplayJob
 from consumers.errors import StoreUnavailableError
+from consumers.replay.compare import Verdict
 from consumers.replay.comparing import Difference
+from consumers.rows import ConversationWrite
 from consumers.stores.sqlite import SqliteStore
+from tests.contract.made import conversation, made, write
 from tests.unit.producers.world import World
 
 
@@ -40,13 +44,13 @@ class Deployment:
 @pytest.fixture
 def deployment(tmp_path: Path) -> Deployment:
     """Give a deployment whose outbox was told what its store does not hold."""
-    made = Deployment(tmp_path)
-    world = World(made.outbox)
+    deployed = Deployment(tmp_path)
+    world = World(deployed.outbox)
     world.send()
     with world.database.transaction() as connection:
         connection.execute("UPDATE messages SET state = 'READ'")
     world.database.close()
-    return made
+    return deployed
 
 
 def log_is(monkeypatch: pytest.MonkeyPatch, found: Sequence[Difference] | Exception = ()) -> None:
@@ -70,3 +74,18 @@ def test_an_outbox_that_is_named_twice_is_read_once(deployment):
     once, twice = deployment.verify("--no-log", *named), deployment.verify("--no-log", *named, *named)
     assert once.exit_code == twice.exit_code == 1
     assert once.stdout == twice.stdout
+
+
+def test_a_conversation_that_is_nowhere_is_not_found_instead_of_fine(deployment, monkeypatch):
+    log_is(monkeypatch)
+    store = deployment.open_store()
+    write(store, [made("c", 1)], [ConversationWrite(conversation("c"))])
+    store.close()
+    fine = deployment.verify("--conversation", "c")
+    assert (fine.exit_code, fine.stderr) == (0, "nothing is missing, nothing is odd\n")
+    mistyped = deployment.verify("--conversation", "c", "--conversation", "nosuch")
+    assert isinstance(mistyped.exception, NotFoundError)
+    assert "nosuch" in str(mistyped.exception)
+    assert "nothing" not in mistyped.stderr
+    log_is(monkeypatch, [Difference(Verdict.MISSING, "lost", b"", "the log makes it")])
+    assert deployment.verify("--conversation", "lost").exit_code == 1, "the log has it, so it is found missing"
