@@ -1,22 +1,28 @@
 """Whether outboxes and the store say the same: what a look at a living deployment can tell.
 
 Outboxes are read first, so the store is at least as new as each of them. What moved a moment ago may still be on its
-way, and is counted instead of judged. The rules are the checker's.
+way, and is counted instead of judged. The rules are the checker's, but for those that need more than is at hand: the
+order in the log is the replay's to judge, and what an outbox does not hold is judged only where it can neither be on
+another device nor have been pruned.
 """
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from math import inf
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from compose.checking.checker import check
 from compose.checking.history import Fault, History, Own, Taken
-from compose.errors import NotFoundError
+from compose.errors import ComposeError, NotFoundError, UnreachableError
 from consumers.stores.contract import MessageKey, Store, StoredMessage
 from schemas.lifecycle import State
 
 KEYS_PER_READ: Final = 500
+BUSY_S: Final = 10.0
+"""How long to wait for whoever has locked an outbox."""
 
 
 class Outbox(NamedTuple):
@@ -27,6 +33,12 @@ class Outbox(NamedTuple):
     taken: Sequence[Taken]
     keys: frozenset[MessageKey]
     """Of all these messages."""
+    install: bytes
+    """Whose messages it sends; another one before it was restored from a backup."""
+    sent_since: float
+    """It holds all that it sent from this log time on, in ms since 1970. `inf`: unknown."""
+    came_since: float
+    """It holds all that came and that may be delivered until this log time or later. `inf`: unknown."""
 
 
 class Verified(NamedTuple):
@@ -40,34 +52,57 @@ class Verified(NamedTuple):
 
 
 def read_outbox(path: Path) -> Outbox:
-    """Return what an outbox file holds; raise NotFoundError where it is none."""
+    """Return what an outbox file holds.
+
+    Raises NotFoundError where it is none, UnreachableError where it is locked, ComposeError where it cannot be read.
+    """
     if not path.is_file():
         raise NotFoundError(f"there is no outbox {path}", "See `twotick config show` for user.outboxes.")
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)) as connection:
-        try:
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S)) as connection:
             user = str(connection.execute("SELECT value FROM meta WHERE name = 'user'").fetchone()[0])
             sent = connection.execute("SELECT message_id, first_id, state, conversation_id FROM messages").fetchall()
             came = connection.execute("SELECT message_id, body, conversation_id FROM deliveries").fetchall()
-        except (sqlite3.DatabaseError, TypeError) as error:
-            raise NotFoundError(f"{path} is no outbox", "Name the SQLite file of one of your users.") from error
+            install, sent_since, came_since = connection.execute(_KEPT).fetchone()
+    except (sqlite3.DatabaseError, TypeError) as error:
+        raise _unreadable(path, error) from error
     return Outbox(
         user,
         [Own(user, message_id, first_id or message_id, state) for message_id, first_id, state, _ in sent],
         [Taken(user, message_id, body) for message_id, body, _ in came],
         frozenset((row[-1], row[0]) for row in (*sent, *came)),
+        bytes(install),
+        inf if sent_since is None else sent_since,
+        inf if came_since is None else came_since,
     )
+
+
+def _unreadable(path: Path, error: Exception) -> ComposeError:
+    """Tell a file that is no outbox from one that SQLite cannot read here or now."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # without its extension
+    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return UnreachableError(
+            f"the outbox {path} is locked by another program", "Try again once that has let go of it."
+        )
+    if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:  # that is: no such table
+        return ComposeError(
+            f"the outbox {path} cannot be read: {error}",
+            "SQLite reads the file and writes beside it (-wal, -shm): run this as the outbox's owner, or name a copy "
+            "in a folder of your own, which the owner makes with `sqlite3 FILE '.backup COPY'`.",
+        )
+    return NotFoundError(f"{path} is no outbox", "Name the SQLite file of one of your users.")
 
 
 def verify(outboxes: Sequence[Outbox], store: Store, *, now_ms: int, grace_ms: int) -> Verified:
     """Return where outboxes and the store do not say the same. Raises the store's errors."""
     stored = list(_stored(store, frozenset().union(*(outbox.keys for outbox in outboxes))))
-    known = {outbox.user for outbox in outboxes}
     history = History(
         sent=(),
         own=[own for outbox in outboxes for own in outbox.own],
         stored=stored,
-        taken=[taken for outbox in outboxes for taken in outbox.taken],
-        forgotten=_elsewhere(stored, known),
+        taken=list(dict.fromkeys(taken for outbox in outboxes for taken in outbox.taken)),  # by all of a user's devices
+        forgotten=_unknown(stored, outboxes),
+        generations_at=None,
         terminal=frozenset(State),
     )
     moved_at = {each.row.message_id: each.transitions[-1][0].at for each in stored if each.transitions}
@@ -75,7 +110,7 @@ def verify(outboxes: Sequence[Outbox], store: Store, *, now_ms: int, grace_ms: i
     young = {message_id for message_id, at in moved_at.items() if at > now_ms - grace_ms}
     faults = [
         fault
-        for fault in check(history).faults
+        for fault in (*_judged(history), *_held_twice(outboxes), *_never_sent(stored, outboxes))
         if fault.message_id not in young and not (fault.kind == "stuck" and fault.message_id in waiting)
     ]
     there = {each.row.message_id for each in stored}
@@ -93,11 +128,46 @@ def _stored(store: Store, keys: frozenset[MessageKey]) -> Iterator[StoredMessage
         yield from store.messages(ordered[start : start + KEYS_PER_READ]).values()
 
 
-def _elsewhere(stored: Sequence[StoredMessage], known: set[str]) -> frozenset[tuple[str, bytes]]:
-    """Return who else sent or has a message: users whose outboxes were not named, about which nothing can be said."""
+def _judged(history: History) -> Iterator[Fault]:
+    """Yield what the checker finds, but for what nobody sent: it does not know outboxes apart."""
+    return (fault for fault in check(history).faults if fault.kind != "invented")
+
+
+def _held_twice(outboxes: Sequence[Outbox]) -> Iterator[Fault]:
+    for outbox in outboxes:
+        for message_id, times in Counter(taken.message_id for taken in outbox.taken).items():
+            if times > 1:
+                yield Fault("duplicated", message_id, f"{outbox.user} holds it {times} times in one outbox")
+
+
+def _never_sent(stored: Sequence[StoredMessage], outboxes: Sequence[Outbox]) -> Iterator[Fault]:
+    """Yield messages of the outboxes' installs that these would still hold, and do not."""
+    held = {own.message_id for outbox in outboxes for own in outbox.own}
+    since = {outbox.install: outbox.sent_since for outbox in outboxes}
+    for each in stored:
+        row = each.row
+        if row.message_id not in held and row.sent_at >= since.get(row.install, inf):
+            yield Fault("invented", row.message_id, f"nobody sent it; the store says {row.sender}")
+
+
+def _unknown(stored: Sequence[StoredMessage], outboxes: Sequence[Outbox]) -> frozenset[tuple[str, bytes]]:
+    """Return who else has a message, or may have had it: nothing can be said about them."""
+    since: dict[str, float] = {}
+    for outbox in outboxes:
+        since[outbox.user] = min(outbox.came_since, since.get(outbox.user, inf))
     return frozenset(
         (user, each.row.message_id)
         for each in stored
-        for user in (each.row.sender, *each.row.recipients)
-        if user not in known
+        for user in each.row.recipients
+        if each.row.deliver_by < since.get(user, inf)
     )
+
+
+_KEPT: Final = """
+    SELECT (SELECT value FROM meta WHERE name = 'install'),
+    (SELECT CASE WHEN EXISTS (SELECT 1 FROM sequences)
+        THEN (SELECT min(changed_at) FROM messages WHERE state NOT IN ('PENDING', 'SENT')) ELSE 0 END),
+    (SELECT CASE count(*) WHEN coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'deliveries'), 0)
+        THEN 0 ELSE min(CASE taken WHEN 1 THEN deliver_by END) END FROM deliveries)"""
+"""The install, and since when nothing was pruned: what ended, or could be delivered, before the first that is kept may
+be gone; see `producers.pruning`."""

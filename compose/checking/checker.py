@@ -154,13 +154,13 @@ def _place(step: Transition, generations_at: Sequence[int]) -> tuple[int, int]:
     return bisect_right(generations_at, step.at), step.offset
 
 
-def _bad_story(stored: StoredMessage, generations_at: Sequence[int]) -> Iterator[Fault]:
+def _bad_story(stored: StoredMessage, generations_at: Sequence[int] | None) -> Iterator[Fault]:
     row, steps = stored.row, [step for step, _ in stored.transitions]
     versions = [step.version for step in steps]
     if versions != list(range(1, row.version + 1)):
         yield Fault("regressed", row.message_id, f"has version {row.version}, but its steps are {versions}")
     offsets = [step.offset for step in steps]
-    places = [_place(step, generations_at) for step in steps]
+    places = [] if generations_at is None else [_place(step, generations_at) for step in steps]
     if not all(earlier < later for earlier, later in pairwise(places)):
         yield Fault("regressed", row.message_id, f"has steps that do not follow the log: offsets {offsets}")
     for actor, ranks in _ranks_of_each(steps).items():
@@ -215,14 +215,16 @@ def _reordered(history: History) -> Iterator[Fault]:
     An outbox that was replaced by an older copy may hold again what it had cancelled before it handed over the next: it
     is known by that next one's forgotten id. What waited in a parking that was given up waits no longer.
     """
-    forgotten = history.forgotten
+    forgotten, generations_at = history.forgotten, history.generations_at
+    if generations_at is None:
+        return
     made: dict[tuple[str, str, bytes], list[tuple[int, tuple[int, int], bytes]]] = defaultdict(list)
     for stored in history.stored:
         row = stored.row
         if row.seq and stored.transitions:
             first = stored.transitions[0][0]
             made[row.conversation_id, row.sender, row.install].append(
-                (row.seq, _place(first, history.generations_at), row.message_id)
+                (row.seq, _place(first, generations_at), row.message_id)
             )
     for (_, sender, _), line in made.items():
         line.sort()

@@ -109,8 +109,9 @@ class History:
     message, or that Kafka had had it."""
     policy: Policy = field(default_factory=Policy)
     """What the owners folded with."""
-    generations_at: Sequence[int] = ()
-    """Log times in ms from which on the topic's second and further generations go: offsets begin anew there."""
+    generations_at: Sequence[int] | None = ()
+    """Log times in ms from which on the topic's second and further generations go: offsets begin anew there. None where
+    nobody knows: then the places of steps in the log are not compared."""
     settled_within_s: float | None = None
     """How long after healing all had to end; what had not by then is stuck. None where nothing was broken."""
     terminal: frozenset[str] = frozenset(SETTLED)

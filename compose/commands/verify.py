@@ -40,17 +40,42 @@ def _verify(  # noqa: PLR0913 - one parameter an option
     """Compare log, store and outboxes, beside live workers and clients, and print what is missing or odd.
 
     The log is folded again, as by `twotick replay`, and must give the store row for row; each outbox must agree with
-    the store about what its user sent and received. Changes nothing. Exits with 1 where something was found.
+    the store about what its user sent and received. Changes nothing. Exits with 1 where something was found,
+    with 3 where there is nothing to compare of a conversation that was named.
     """
     wiring: Wiring = context.obj
     if not log and not outbox:
         raise typer.BadParameter("without the log, name an outbox", param_hint="--outbox")
-    rows = [*_outboxes(wiring, outbox or (), grace), *(_log(wiring, conversation or (), rate) if log else ())]
-    wiring.show(rows, _COLUMNS, output)
+    rows = list(_outboxes(wiring, outbox or (), grace))
+    try:
+        if log:
+            rows.extend(_log(wiring, conversation or (), rate))
+    finally:  # what the outboxes have shown is not lost with a log that cannot be read, or is not waited for
+        wiring.show(rows, _COLUMNS, output)
     if rows:
         sys.stderr.write(f"{len(rows):,} found\n")
         raise typer.Exit(_FAULTS)
+    if log:
+        _know(wiring, conversation or ())
     sys.stderr.write("nothing is missing, nothing is odd\n")
+
+
+def _know(wiring: Wiring, conversations: Sequence[str]) -> None:
+    """Raise NotFoundError where the store lacks one: nothing was compared, for what only the log has is missing."""
+    from compose.errors import NotFoundError
+
+    if not conversations:
+        return
+    store = wiring.open_store()
+    try:
+        known = store.read((), conversations).conversations
+    finally:
+        store.close()
+    if missing := [each for each in conversations if each not in known]:
+        raise NotFoundError(
+            f"there is nothing of a conversation {missing[0]} to compare",
+            "Check its name; what was sent a moment ago must be folded first.",
+        )
 
 
 def _log(wiring: Wiring, conversations: Sequence[str], rate: float) -> Iterator[Mapping[str, object]]:
@@ -68,7 +93,7 @@ def _outboxes(wiring: Wiring, files: Sequence[Path], grace_s: float) -> Iterator
 
     if not files:
         return
-    held = [read_outbox(path) for path in files]
+    held = [read_outbox(path) for path in dict.fromkeys(path.resolve() for path in files)]
     conversations = {message_id: name for outbox in held for name, message_id in outbox.keys}
     store = wiring.open_store()
     try:

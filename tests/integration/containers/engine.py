@@ -1,11 +1,10 @@
 """The container engine, and the clean-up of what a run has started there: by label, with no help of the reaper.
 
-Every container and network carries the id of the run's process. A run begins by removing what runs left that are gone,
-and ends by removing its own; what it finds then had been forgotten by a test, and fails the run.
+Every container and network carries the name of its run, see `runs`. A run begins by removing what runs of its own place
+left that are gone, and ends by removing its own; what it finds then had been forgotten by a test, and fails the run.
 """
 
 import gc
-import os
 import warnings
 from collections.abc import Iterator
 from typing import Any, Final
@@ -16,6 +15,8 @@ from docker.types import IPAMConfig, IPAMPool
 from testcontainers.core.config import ConnectionMode, testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
+
+from tests.integration.containers.runs import is_known_dead, own_run
 
 LABEL: Final = "twotick.tests.run"
 
@@ -31,7 +32,7 @@ class Engine:
 
     def __init__(self, run: str | None = None) -> None:
         """Connect. Raises DockerException where no engine answers."""
-        self.run = run or str(os.getpid())
+        self.run = run or own_run()
         self._client = docker.from_env()
         self._client.ping()
 
@@ -67,8 +68,8 @@ class Engine:
         return list(self._remove(lambda run: run == self.run))
 
     def clear_dead(self) -> list[str]:
-        """Remove what is left of runs whose process is gone; return what it was."""
-        return list(self._remove(lambda run: not _lives(run)))
+        """Remove what is left of runs whose process is known to be gone; return what it was."""
+        return list(self._remove(is_known_dead))
 
     def _remove(self, chosen: Any) -> Iterator[str]:
         for container in self._client.containers.list(all=True, filters={"label": LABEL}):
@@ -90,16 +91,6 @@ def _gone(remove: Any, **options: Any) -> None:
         remove(**options)
     except NotFound:
         return
-
-
-def _lives(run: str) -> bool:
-    try:
-        os.kill(int(run), 0)
-    except (ProcessLookupError, ValueError):
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def why_not() -> str | None:

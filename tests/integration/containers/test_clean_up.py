@@ -19,7 +19,7 @@ from tests.integration.containers.engine import Engine
 engine = Engine()
 engine.network()
 engine.container(sys.argv[1], entrypoint="sleep", command="600").start()
-print("started", flush=True)
+print(engine.run, flush=True)
 sys.stdin.read()
 """
 
@@ -39,15 +39,16 @@ def test_what_a_killed_run_left_is_removed_by_the_next(engine):
         [sys.executable, "-c", FORGETFUL, IMAGES["worker"]],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as run:  # fmt: skip
-        assert run.stdout.readline() == "started\n"
-        assert of_run(run.pid) == (1, 1)
+        name = run.stdout.readline().strip()
+        assert name.startswith(f"{run.pid}.")
+        assert of_run(name) == (1, 1)
         assert not any("sleep" in left for left in engine.clear_dead())
-        assert of_run(run.pid) == (1, 1), "a run that lives is left alone"
+        assert of_run(name) == (1, 1), "a run that lives is left alone"
         run.send_signal(signal.SIGKILL)
         run.wait()
     left = engine.clear_dead()
     assert len(left) == 2
-    assert of_run(run.pid) == (0, 0)
+    assert of_run(name) == (0, 0)
 
 
 def test_a_container_that_is_left_at_the_end_is_named_and_removed(engine):

@@ -50,6 +50,16 @@ def test_every_variable_of_the_compose_file_is_in_the_example_with_its_default()
     assert used <= told
 
 
+def test_kafka_is_asked_for_its_health_under_a_listener_that_no_setting_moves():
+    # The other one tells clients a port of the host, KAFKA_PORT, on which nothing listens in the container.
+    told = (ROOT / "compose/compose.yaml").read_text()
+    listeners = dict(re.findall(r"(\w+)://:(\d+)", re.search("KAFKA_LISTENERS: (.*)", told).group(1)))
+    advertised = dict(re.findall(r"(\w+)://([^,\s]+)", re.search("KAFKA_ADVERTISED_LISTENERS: (.*)", told).group(1)))
+    (asked,) = re.findall(r"localhost:(\d+)", (ROOT / "compose/healthchecks/kafka").read_text())
+    (name,) = (name for name, port in listeners.items() if port == asked)
+    assert advertised[name] == f"kafka:{asked}"
+
+
 @pytest.mark.parametrize(
     ("age_s", "state", "code"),
     [(1, "running", 0), (1, "store-down", 0), (60, "running", 1), (60, "stopped", 0), (None, "", 1)],

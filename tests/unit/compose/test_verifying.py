@@ -1,17 +1,25 @@
 """Outboxes against the store of a living deployment: what is odd is found, what is on its way is not."""
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from math import inf
 from pathlib import Path
 
 import pytest
 
+from compose import verifying
 from compose.checking.history import Own, Taken
-from compose.errors import NotFoundError
+from compose.errors import ComposeError, NotFoundError, UnreachableError
 from compose.verifying import Outbox, read_outbox, verify
+from consumers.rows import MessageWrite
 from consumers.stores.sqlite import SqliteStore
-from tests.contract.made import T, id_of, made, write
+from producers.pruning import prune
+from tests.contract.made import T, id_of, made, row, transition, write
+from tests.unit.producers.world import START_MS, World
 
 LATER = T + 3_600_000
+INSTALL = row("c", 1).install
 
 
 @pytest.fixture
@@ -22,13 +30,24 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
     opened.close()
 
 
-def outbox(user: str, own: dict[int, str] | None = None, taken: dict[int, bytes] | None = None) -> Outbox:
-    """Return an outbox with messages by number."""
+def outbox(
+    user: str,
+    own: dict[int, str] | None = None,
+    taken: dict[int, bytes] | None = None,
+    *,
+    install: bytes = b"",
+    sent_since: float = 0,
+    came_since: float = 0,
+) -> Outbox:
+    """Return an outbox with messages by number; the stored ones are of `INSTALL`."""
     return Outbox(
         user,
         [Own(user, id_of(number), id_of(number), state) for number, state in (own or {}).items()],
         [Taken(user, id_of(number), body) for number, body in (taken or {}).items()],
         frozenset(("c", id_of(number)) for number in (*(own or {}), *(taken or {}))),
+        install,
+        sent_since,
+        came_since,
     )
 
 
@@ -64,9 +83,91 @@ def test_what_arrived_and_nobody_stored_is_found(store):
     assert [(fault.kind, fault.message_id) for fault in verified.faults] == [("invented", id_of(9))]
 
 
+def test_two_devices_of_one_user_hold_a_message_once_each(store):
+    phone, laptop = (outbox("ben", taken={1: b"hello"}) for _ in range(2))
+    assert not found(store, phone, laptop)
+    twice = phone._replace(taken=[*phone.taken, *phone.taken])
+    assert found(store, twice, laptop) == [("duplicated", id_of(1))]
+
+
+def test_who_sent_it_is_known_by_the_install(store):
+    reader = outbox("ben", taken={1: b"hello"})
+    assert not found(store, reader, outbox("ann", install=b"another device--"))
+    assert found(store, reader, outbox("ann", install=INSTALL)) == [("invented", id_of(1))]
+
+
+def test_what_an_outbox_may_have_pruned_is_not_judged(store):
+    reader = outbox("ben", taken={1: b"hello"})
+    assert not found(store, reader, outbox("ann", install=INSTALL, sent_since=T + 1))
+    read = row("c", 3)._replace(receipts=("READ", "SENT"))
+    write(store, [MessageWrite(read, (transition(1, "SENT"),), b"x")])
+    sender = outbox("ann", {3: "SENT"})
+    assert found(store, sender, outbox("ben")) == [("lost", id_of(3))]
+    assert not found(store, sender, outbox("ben", came_since=read.deliver_by + 1))
+
+
+def test_the_places_in_the_log_are_left_to_the_replay(store):
+    # They begin anew with each generation of the topic, and who gives up what waits gives up its order.
+    overtaken = MessageWrite(row("c", 3), (transition(1, "SENT")._replace(offset=900),), b"x")
+    again = MessageWrite(
+        row("c", 4, version=2, state="SENT"),
+        (transition(1, "SENT")._replace(offset=800), transition(2, "READ")._replace(offset=5)),
+        b"x",
+    )
+    write(store, [overtaken, again])
+    assert not found(store, outbox("ann", {3: "SENT", 4: "SENT"}))
+
+
+def kept(world: World) -> tuple[float, float]:
+    read = read_outbox(world.database.path)
+    return read.sent_since, read.came_since
+
+
+def test_an_outbox_file_tells_since_when_it_holds_everything(tmp_path):
+    world = World(tmp_path / "alice.sqlite")
+    assert kept(world) == (0, 0), "nothing was ever in it"
+    deliveries = [world.delivery(1), world.delivery(2)._replace(deliver_by=START_MS + 90_000)]
+    world.apply(*deliveries)
+    world.send()
+    assert kept(world) == (inf, 0), "what was sent may have been pruned, what came is all there"
+    with world.database.transaction() as connection:
+        connection.execute("UPDATE messages SET state = 'DELIVERED', changed_at = ?", (START_MS + 5,))
+        connection.execute("UPDATE deliveries SET taken = 1")
+        connection.execute("DELETE FROM deliveries WHERE message_id = ?", (deliveries[0].message_id,))
+    assert kept(world) == (START_MS + 5, START_MS + 90_000)
+    assert prune(world.database, START_MS + 100_000) == 1 + 1
+    assert kept(world) == (inf, inf)
+    world.database.close()
+
+
 def test_other_files_are_no_outboxes(tmp_path):
     with pytest.raises(NotFoundError, match="there is no outbox"):
         read_outbox(tmp_path / "nothing")
     (tmp_path / "text").write_text("no database, but long enough to be taken for one by its size" * 20)
     with pytest.raises(NotFoundError, match="is no outbox"):
         read_outbox(tmp_path / "text")
+    with closing(sqlite3.connect(tmp_path / "else.sqlite")) as other:
+        other.execute("CREATE TABLE meta (name, thing)")
+    with pytest.raises(NotFoundError, match="is no outbox"):
+        read_outbox(tmp_path / "else.sqlite")
+
+
+def test_an_outbox_that_cannot_be_read_is_one_all_the_same(tmp_path):
+    World(tmp_path / "alice.sqlite").database.close()
+    # As in a folder that one may not write, but also for who may write everywhere.
+    (tmp_path / "alice.sqlite-wal").mkdir()
+    with pytest.raises(ComposeError, match=r"cannot be read: unable to open") as caught:
+        read_outbox(tmp_path / "alice.sqlite")
+    assert not isinstance(caught.value, NotFoundError)
+    assert "owner" in caught.value.hint
+
+
+def test_a_locked_outbox_is_worth_another_try(tmp_path, monkeypatch):
+    monkeypatch.setattr(verifying, "BUSY_S", 0)
+    path = tmp_path / "alice.sqlite"
+    World(path).database.close()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA journal_mode = DELETE")
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(UnreachableError, match="is locked"):
+            read_outbox(path)
