@@ -79,7 +79,8 @@ def _know(wiring: Wiring, conversations: Sequence[str]) -> None:
 
 
 def _log(wiring: Wiring, conversations: Sequence[str], rate: float) -> Iterator[Mapping[str, object]]:
-    from consumers.cli.replay import ReplayJob, row
+    from consumers.cli.replay import row
+    from consumers.cli.replay_job import ReplayJob
     from consumers.replay.spans import Wish
 
     job = ReplayJob(wiring, Wish(conversations=frozenset(conversations)), rate, None)

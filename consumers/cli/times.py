@@ -31,7 +31,7 @@ def ago_ms(text: str | None, option: str) -> int | None:
     found = _AGO.fullmatch(text)
     if found is None:
         raise typer.BadParameter(f"{text!r} is no duration such as 90s, 15m, 2h or 3d", param_hint=option)
-    return time_ns() // 1_000_000 - int(found["number"]) * _UNITS_S[found["unit"]] * 1000
+    return max(0, time_ns() // 1_000_000 - int(found["number"]) * _UNITS_S[found["unit"]] * 1000)
 
 
 def time_text(at_ms: int) -> str:

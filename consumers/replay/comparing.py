@@ -1,10 +1,10 @@
 """Compares what a replay has rebuilt with the live store, a page of rows at a time, and mends the live store."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final, NamedTuple, TypeVar
 
 from consumers.errors import VersionConflictError
@@ -58,18 +58,32 @@ class Checked:
 
 
 class Comparison:
-    """`reaches` are by partition: rows of other partitions were not replayed and are passed over."""
+    """`reaches` are by partition: rows of other partitions were not replayed and are passed over.
 
-    def __init__(self, rebuilt: Store, live: Store, reaches: dict[int, Reach], partitions: int) -> None:
+    Once `stopping` says so, no further rows are looked at.
+    """
+
+    def __init__(
+        self,
+        rebuilt: Store,
+        live: Store,
+        reaches: dict[int, Reach],
+        partitions: int,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.checked = Checked()
+        self._stopping = stopping
         self._rebuilt = rebuilt
         self._live = live
         self._reaches = reaches
         self._partitions = partitions
 
+    def _pages(self, rows: Iterable[T]) -> Iterator[list[T]]:
+        return takewhile(lambda _: not self._stopping(), pages(rows))
+
     def messages(self, *, mend: bool = False) -> Iterator[Difference]:
         """Yield the messages that the live store does not hold as the log makes them; with `mend` write them."""
-        for page in pages(self._rebuilt.all_messages()):
+        for page in self._pages(self._rebuilt.all_messages()):
             found = self._live.messages([_key(each) for each in page])
             differing = []
             for ours in page:
@@ -114,7 +128,7 @@ class Comparison:
 
     def conversations(self, *, mend: bool = False) -> Iterator[Difference]:
         """Yield the conversations that differ; only for a replay from the first record."""
-        for page in pages(self._rebuilt.all_conversations()):
+        for page in self._pages(self._rebuilt.all_conversations()):
             found = self._live.read((), [row.conversation_id for row in page]).conversations
             for ours in page:
                 compared = self._compare_conversation(ours, found.get(ours.conversation_id))
@@ -140,7 +154,7 @@ class Comparison:
 
     def invented(self, chosen: frozenset[str]) -> Iterator[Difference]:
         """Yield messages of the live store that the log never made; only for a replay from the first record."""
-        for page in pages(self._live.all_messages()):
+        for page in self._pages(self._live.all_messages()):
             asked = [
                 each
                 for each in page

@@ -73,11 +73,16 @@ class Progress:
                 f"{path} was kept by another version, which this one cannot go on from",
                 "Replay from the start with a new --state and a new target.",
             )
-        _check_same(path, Asked(*found["asked"]), asked)
-        positions = {int(partition): offset for partition, offset in found["positions"].items()}
-        began_ms = {int(partition): at for partition, at in found.get("began_ms", {}).items()}
-        spans = tuple(Span(*each) for each in found["spans"])
-        return cls(asked, spans, positions, began_ms, found["written"])
+        try:
+            _check_same(path, Asked(*found["asked"]), asked)
+            positions = {int(partition): offset for partition, offset in found["positions"].items()}
+            began_ms = {int(partition): at for partition, at in found.get("began_ms", {}).items()}
+            spans = tuple(Span(*each) for each in found["spans"])
+            return cls(asked, spans, positions, began_ms, found["written"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ProgressFileError(
+                f"{path} is damaged: {error!r}", "Replay from the start with a new --state."
+            ) from error
 
 
 def _check_same(path: Path, found: Asked, asked: Asked) -> None:

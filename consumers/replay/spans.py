@@ -14,6 +14,10 @@ class ReplayRefusedError(WorkerError):
     exit_code = 2
 
 
+class ReplayFileError(WorkerError):
+    """A file could not be written or read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """What somebody asked for; what is None is not limited."""
@@ -39,6 +43,9 @@ class Wish:
                 raise ReplayRefusedError(f"the {name} is given twice", "Give an offset or a time.")
         if min(self.from_offset or 0, self.to_offset or 0) < 0:
             raise ReplayRefusedError("an offset is negative", "Offsets begin at 0.")
+        for one, other in ((self.from_offset, self.to_offset), (self.from_ms, self.to_ms)):
+            if one is not None and other is not None and one >= other:
+                raise ReplayRefusedError("the end is not behind the start", "The end itself is not read.")
 
     def __str__(self) -> str:
         """Return it as text, the same for what was typed the same; empty where all is asked for."""

@@ -82,7 +82,7 @@ def test_a_rebuild_is_the_same_row_for_row(lived, tmp_path):
         live.close()
     again = run(deployment, "replay", "--into-sqlite", str(tmp_path / "rebuilt"))
     assert again.code == 2
-    assert "not empty" in again.told
+    assert "is there already" in again.told
 
 
 def test_differences_are_found_and_mended(lived):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from compose import output
 from compose.commands import verify
 from compose.errors import NotFoundError
-from consumers.cli.replay import ReplayJob
+from consumers.cli.replay_job import ReplayJob
 from consumers.errors import StoreUnavailableError
 from consumers.replay.compare import Verdict
 from consumers.replay.comparing import Difference

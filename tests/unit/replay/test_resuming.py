@@ -1,6 +1,7 @@
 """A replay that ended in any way goes on without a loss or a double, or says why it cannot."""
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from consumers.cli import replay
+from consumers.cli.times import ago_ms
 from consumers.errors import WorkerError
 from consumers.replay import log as reading
 from consumers.replay import run as running
@@ -170,8 +172,52 @@ def test_killed_before_anything_was_saved_it_goes_on(deployment: Deployment, mon
     store.close()
     (deployment.folder / "state").unlink()
     code, told = deployment.run(*rebuilt(deployment))
-    assert (code, f"the SQLite file {deployment.folder / 'rebuilt'}: " in told) == (2, True)
-    assert "not empty" in told
+    assert (code, f"{deployment.folder / 'rebuilt'} is there already" in told) == (2, True)
+
+
+def test_a_file_that_is_there_is_left_alone(deployment: Deployment):
+    theirs = deployment.folder / "theirs"
+    theirs.write_text("precious")
+    for target in ("--into-sqlite", "--to-jsonl"):
+        code, told = deployment.run(target, str(theirs))
+        assert (code, str(theirs) in told, theirs.read_text()) == (2, True, "precious"), told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--to-jsonl", "{folder}/nowhere/lines"), "nowhere/lines: No such file"),
+        (("--state", "{folder}/nowhere/state"), "there is no folder"),
+        (("--rate", "inf"), "is no number of events"),
+        (("--to-jsonl", "{folder}/lines", "--execute"), "nothing is compared"),
+        (("--from-offset", "9", "--to-offset", "9"), "the end is not behind the start"),
+    ],
+)
+def test_what_cannot_be_done_is_told_with_its_cause(deployment: Deployment, arguments: tuple[str, ...], says: str):
+    code, told = deployment.run(*(each.format(folder=deployment.folder) for each in arguments))
+    assert (code, says in " ".join(told.split())) == (2, True), told
+
+
+def test_a_damaged_state_file_is_told_apart(deployment: Deployment):
+    state = deployment.folder / "state"
+    state.write_text(json.dumps({"version": 2}))
+    code, told = deployment.run("--state", str(state))
+    assert (code, "is damaged" in told) == (2, True)
+
+
+def test_a_start_before_1970_is_the_beginning():
+    assert ago_ms("99999999999999999999d", "--since") == 0
+
+
+def test_nothing_to_read_is_said(deployment: Deployment):
+    code, told = deployment.run("--from-offset", "999", "--no-compare", "--into-sqlite", f"{deployment.folder}/rebuilt")
+    assert (code, "the log holds nothing of what was asked for" in told) == (0, True)
+
+
+def test_a_comparison_can_be_stopped(deployment: Deployment, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reading, "committed", lambda *_: signal.raise_signal(signal.SIGINT) or {})
+    code, told = deployment.run()
+    assert (code, "not all rows were compared" in told) == (130, True), told
 
 
 def test_what_was_passed_over_is_not_read_again(deployment: Deployment):
