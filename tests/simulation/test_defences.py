@@ -63,7 +63,7 @@ def _runs(name):
     for seed in range(SEEDS_MAX):
         plan, faults = of_seed(seed)
         if name in {"gate", "overflow"}:
-            plan, faults = replace(plan, messages=20), replace(faults, parks=0.03)
+            plan, faults = replace(plan, messages=40 if name == "overflow" else 20), replace(faults, parks=0.03)
         yield seed, replace(plan, store=STORE.get(name, plan.store)), faults
 
 
