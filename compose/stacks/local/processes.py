@@ -46,8 +46,13 @@ def launch(command: Sequence[str], *, log_path: Path, folder: Path, environment:
         shell, cwd=folder, env=dict(environment), stdout=subprocess.PIPE, start_new_session=True, check=True, text=True
     )
     pid = int(done.stdout)
+    return identify(pid) or ProcessIdentity(pid, "ended")
+
+
+def identify(pid: int) -> ProcessIdentity | None:
+    """Return the identity of the process that has this pid now; None where it has ended."""
     facts = _facts(pid)
-    return ProcessIdentity(pid, facts.start_mark if facts else "ended")
+    return ProcessIdentity(pid, facts.start_mark) if facts else None
 
 
 def is_alive(identity: ProcessIdentity) -> bool:

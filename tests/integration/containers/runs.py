@@ -8,6 +8,9 @@ import os
 import platform
 from pathlib import Path
 from typing import Final
+from zlib import crc32
+
+from compose.stacks.local.processes import identify
 
 _PROC: Final = Path("/proc")
 
@@ -34,22 +37,6 @@ def is_known_dead(run: str) -> bool:
 
 
 def _start_of(pid: int) -> str:
-    """Return when a process started, in ticks since the boot; `0` where no kernel tells, empty where it is gone."""
-    if not (_PROC / "self/stat").exists():
-        return "0" if _is_there(pid) else ""
-    try:
-        stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    # The name, the second field, may hold spaces and brackets: count from its closing bracket (see proc(5)).
-    return stat.rpartition(")")[2].split()[19]
-
-
-def _is_there(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    """Return a number for when a process started, which may stand in names of the engine; empty where it is gone."""
+    found = identify(pid)
+    return str(crc32(found.start_mark.encode())) if found else ""
