@@ -31,7 +31,9 @@ def _verify(  # noqa: PLR0913 - one parameter an option
     ] = None,
     log: Annotated[bool, typer.Option("--log/--no-log", help="Whether to fold the log and compare the store.")] = True,
     conversation: Annotated[list[str] | None, typer.Option(help="Of the log, only this; may be repeated.")] = None,
-    rate: Annotated[float, typer.Option(min=0, help="Events a second at most; 0: as fast as it goes.")] = 0,
+    rate: Annotated[
+        float, typer.Option(min=0, help="Events, then rows compared, a second at most; 0: as fast as it goes.")
+    ] = 0,
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds for which a message that moved may still be told otherwise.")
     ] = 60.0,

@@ -38,7 +38,9 @@ def _replay(  # noqa: PLR0913 - one parameter an option
     compare: Annotated[
         bool, typer.Option("--compare/--no-compare", help="Whether to compare a rebuild with the live store.")
     ] = True,
-    rate: Annotated[float, typer.Option(min=0, help="Events a second at most; 0: as fast as it goes.")] = 0,
+    rate: Annotated[
+        float, typer.Option(min=0, help="Events, then rows compared, a second at most; 0: as fast as it goes.")
+    ] = 0,
     state: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep here how far it got, and go on from there if it is there.")
     ] = None,
