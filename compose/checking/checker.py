@@ -40,7 +40,8 @@ def check(history: History) -> Findings:
     faults = (
         *_missing_from_outboxes(history),
         *_missing_from_store(history, stored),
-        *_missing_from_recipients(history),
+        *missing_from_recipients(history),
+        *_other_content(history),
         *_twice(history),
         *(fault for each in history.stored for fault in _bad_story(each, history.generations_at)),
         *_bad_ticks(history),
@@ -93,14 +94,22 @@ def _missing_from_store(history: History, stored: Mapping[bytes, StoredMessage])
             yield Fault("lost", own.message_id, f"the store holds {found.content.body!r} instead of {body!r}")
 
 
-def _missing_from_recipients(history: History) -> Iterator[Fault]:
-    got = {(taken.user, taken.message_id): taken.body for taken in history.taken}
+def missing_from_recipients(history: History) -> Iterator[Fault]:
+    """Yield messages that are said to have arrived, and that no outbox of their recipient holds."""
+    has = {(taken.user, taken.message_id) for taken in history.taken} | history.forgotten
     for stored in history.stored:
         row = stored.row
         for recipient, state in zip(row.recipients, row.receipts, strict=False):
-            body = got.get((recipient, row.message_id))
-            if body is None and state not in _UNREACHED and (recipient, row.message_id) not in history.forgotten:
+            if state not in _UNREACHED and (recipient, row.message_id) not in has:
                 yield Fault("lost", row.message_id, f"{recipient} is said to have it ({state}), but does not")
+
+
+def _other_content(history: History) -> Iterator[Fault]:
+    got = {(taken.user, taken.message_id): taken.body for taken in history.taken}
+    for stored in history.stored:
+        row = stored.row
+        for recipient in row.recipients:
+            body = got.get((recipient, row.message_id))
             if body is not None and body != stored.content.body:
                 yield Fault("lost", row.message_id, f"{recipient} has another content under its id: {body!r}")
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from consumers.settings import WorkerSettings
     from consumers.stores.contract import Store
     from schemas.codec import Codec
+    from schemas.records import Event, Record
     from schemas.topics import Setting
 
 _INTERRUPTED = 130
@@ -53,8 +54,17 @@ class ReplayFactory(Protocol):
 class ReplayJob:
     """One replay as it was asked for."""
 
-    def __init__(self, factory: ReplayFactory, wish: "Wish", rate: float, state: Path | None) -> None:
+    def __init__(
+        self,
+        factory: ReplayFactory,
+        wish: "Wish",
+        rate: float,
+        state: Path | None,
+        hear: "Callable[[Event], None] | None" = None,
+    ) -> None:
+        """Take what is asked for; `hear` is told every event that is read."""
         self._factory = factory
+        self._hear = hear
         self._wish = wish
         self._rate = rate
         self._state = state
@@ -79,15 +89,19 @@ class ReplayJob:
         _end_if_interrupted(outcome, self._state)
 
     def rebuild(
-        self, file: Path | None, keyspace: str | None, *, compares: bool, mends: bool
+        self, file: Path | None, keyspace: str | None, *, compares: bool, mends: bool, store: "Store | None" = None
     ) -> "Sequence[Difference]":
-        """Rebuild into a file, a keyspace or for the moment; return what the live store has otherwise."""
+        """Rebuild into a file, a keyspace or for the moment; return what the live store has otherwise.
+
+        `store` is the live store where it is open already; it is left open.
+        """
         from consumers.cli.bar import progress_bar
         from consumers.replay.progress_file import Asked
         from consumers.replay.run import Source, extents_of, plan, rebuild, topic_of
         from consumers.topic_check import identity_of
 
-        with closing(self._factory.open_store()) as live, self._reading() as (log, control):
+        opened = nullcontext(store) if store is not None else closing(self._factory.open_store())
+        with opened as live, self._reading() as (log, control):
             settings = self._factory.worker_settings()
             extents = extents_of(log, self._wish)
             partitions, identity = len(extents), identity_of(self._factory.kafka(), settings)
@@ -206,7 +220,25 @@ class ReplayJob:
         from consumers.intake import Intake
         from schemas.topics import VALUE_BYTES_MAX
 
-        return Intake(self._factory.codec().decode, VALUE_BYTES_MAX, self._factory.worker_settings().operators)
+        decode: Callable[[bytes | None], Record] = self._factory.codec().decode
+        if self._hear is not None:
+            decode = _overheard(decode, self._hear)
+        return Intake(decode, VALUE_BYTES_MAX, self._factory.worker_settings().operators)
+
+
+def _overheard(
+    decode: "Callable[[bytes | None], Record]", hear: "Callable[[Event], None]"
+) -> "Callable[[bytes | None], Record]":
+    """Return what decodes, and tells of every event."""
+    from schemas.records import Event
+
+    def overheard(value: bytes | None) -> "Record":
+        record = decode(value)
+        if type(record) is Event:
+            hear(record)
+        return record
+
+    return overheard
 
 
 @contextmanager
