@@ -19,8 +19,9 @@ from math import inf
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from compose.checking.checker import check, missing_from_recipients
+from compose.checking.checker import check
 from compose.checking.history import Fault, History, Own, Taken
+from compose.checking.missing import missing_from_recipients
 from compose.errors import ComposeError, NotFoundError, UnreachableError
 from consumers.stores.contract import MessageKey, Store, StoredMessage
 from schemas.identity import time_of
