@@ -235,6 +235,7 @@ _KEPT: Final = """
     (SELECT CASE WHEN EXISTS (SELECT 1 FROM sequences)
         THEN (SELECT min(changed_at) FROM messages WHERE state NOT IN ('PENDING', 'SENT')) ELSE 0 END),
     (SELECT CASE count(*) WHEN coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'deliveries'), 0)
-        THEN 0 ELSE min(CASE taken WHEN 1 THEN deliver_by END) END FROM deliveries)"""
+        THEN 0 ELSE coalesce((SELECT value FROM meta WHERE name = 'deliveries_pruned_before'),
+            min(CASE taken WHEN 1 THEN deliver_by END)) END FROM deliveries)"""
 """The install, and since when nothing was pruned: what ended, or could be delivered, before the first that is kept may
 be gone; see `producers.pruning`."""

@@ -212,7 +212,24 @@ def test_an_outbox_file_tells_since_when_it_holds_everything(tmp_path):
         connection.execute("DELETE FROM deliveries WHERE message_id = ?", (deliveries[0].message_id,))
     assert kept(world) == (START_MS + 5, START_MS + 90_000)
     assert prune(world.database, START_MS + 100_000) == 1 + 1
-    assert kept(world) == (inf, inf)
+    assert kept(world) == (inf, START_MS + 100_000)
+    assert prune(world.database, START_MS + 200_000) == 0
+    assert kept(world) == (inf, START_MS + 100_000), "nothing was pruned"
+    world.database.close()
+
+
+def test_what_is_taken_only_after_others_were_pruned_says_nothing_of_these(tmp_path):
+    world = World(tmp_path / "alice.sqlite")
+    late = world.delivery(1)
+    world.apply(late, world.delivery(2)._replace(deliver_by=START_MS + 90_000))
+    with world.database.transaction() as connection:
+        connection.execute("UPDATE deliveries SET taken = 1 WHERE message_id <> ?", (late.message_id,))
+    assert prune(world.database, START_MS + 100_000) == 1
+    with world.database.transaction() as connection:
+        connection.execute("UPDATE deliveries SET taken = 1")
+    assert kept(world)[1] == START_MS + 100_000
+    assert prune(world.database, START_MS + 50_000) == 1
+    assert kept(world)[1] == START_MS + 100_000, "the days to keep were made more"
     world.database.close()
 
 
