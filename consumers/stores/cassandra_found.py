@@ -67,7 +67,8 @@ def _emptied(found: Sequence[Any]) -> StoreRefusedError:
     names = ", ".join(name for name, value in zip(_MESSAGE_NAMES, found, strict=False) if value is None)
     return StoreRefusedError(
         f"The row of message {found[1]} in conversation {found[0]!r} has no {names}: no worker has written that.",
-        hint="`twotick replay` compares rows with the log, and with --execute writes them as the log makes them.",
+        hint="Of receipts `twotick replay` tells what the log makes them, and --execute writes that in strict mode. "
+        "Else set the column by hand, under a later time than whoever has emptied it.",
     )
 
 
