@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from compose.outboxes import Entry
@@ -59,7 +60,8 @@ def summary(stored: StoredMessage) -> str:
     """Return in one line what the store says now."""
     row = stored.row
     recipients = ", ".join(
-        f"{user} {label(State(state))}" for user, state in zip(row.recipients, row.receipts, strict=True)
+        f"{user} {label(State(state)) if state else 'unknown'}"
+        for user, state in zip_longest(row.recipients, row.receipts)
     )
     return (
         f"{label(State(row.state))}, version {row.version}, from {row.sender} to {recipients},"

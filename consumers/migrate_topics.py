@@ -16,7 +16,7 @@ from consumers.kafka_clients import admin_config
 from consumers.kafka_errors import translated
 from consumers.migrate_settings import MigrationSettings
 from consumers.migrate_steps import Step, StepKind, Target
-from consumers.replay.log import committed
+from consumers.replay.log import committed, ends
 from consumers.settings import WorkerSettings
 from consumers.stores.contract import Store, TopicRecord
 from schemas.topics import EVENTS, TOPICS, Setting, creation_config, differences
@@ -25,6 +25,7 @@ TIMEOUT_S: Final = 15.0
 APPEAR_WAIT_S: Final = 15.0
 """How long a new topic may take to be seen by the broker that is asked."""
 POLL_S: Final = 0.1
+_NOTHING: Final = "nothing is recorded yet"
 
 
 def _admin_client(kafka: Mapping[str, Setting]) -> Any:  # noqa: ANN401 - the client's own types say less than it does
@@ -160,14 +161,14 @@ class TopicRecording:
     def plan(self) -> Sequence[Step]:
         """Return whether a record is to be made or replaced."""
         if any(step.kind is StepKind.CHANGE for step in self._tables.plan()) or EVENTS not in found_topics(self._admin):
-            return [_recording(1, "nothing is recorded yet")]
+            return [_recording(1, _NOTHING)]
         store = self._open_store()
         try:
             known = store.topic_record(EVENTS)
         finally:
             store.close()
         wanted = self._wanted(known)
-        return [] if wanted == known else [_recording(wanted.generation, _why(wanted, known))]
+        return [] if wanted == known else [self._recording(wanted, known)]
 
     def apply(self) -> Iterator[Step]:
         """Record the topic as it is; another node that does the same at the same time is as good."""
@@ -178,8 +179,9 @@ class TopicRecording:
                 wanted = self._wanted(known)
                 if wanted == known:
                     return
+                step = self._recording(wanted, known)
                 if store.record_topic(wanted, known):
-                    yield _recording(wanted.generation, _why(wanted, known))
+                    yield step
                     return
         finally:
             store.close()
@@ -201,6 +203,15 @@ class TopicRecording:
         done = committed(self._kafka, EVENTS, self._group, range(partitions))
         return tuple(done.get(number, 0) for number in range(partitions))
 
+    def _recording(self, wanted: TopicRecord, known: TopicRecord | None) -> Step:
+        """Return the step, with a warning where workers have not finished a generation that ends."""
+        if not wanted.earlier:
+            return _recording(wanted.generation, _why(wanted, known))
+        now = ends(self._kafka, EVENTS)
+        finished = enumerate(wanted.earlier[-1])
+        left = {number: now[number][1] - max(now[number][0], end) for number, end in finished if number in now}
+        return _recording(wanted.generation, _why(wanted, known), _warning(left))
+
     def _topic_id(self) -> str:
         try:
             described = self._admin.describe_topics(TopicCollection([EVENTS]), request_timeout=TIMEOUT_S)
@@ -209,13 +220,25 @@ class TopicRecording:
             raise translated(error, f"asking for the topic {EVENTS}") from error
 
 
-def _recording(generation: int, why: str) -> Step:
-    return Step(StepKind.CHANGE, f"topic {EVENTS}", f"record it as generation {generation}: {why}")
+def _recording(generation: int, why: str, hint: str = "") -> Step:
+    return Step(StepKind.CHANGE, f"topic {EVENTS}", f"record it as generation {generation}: {why}", hint)
+
+
+def _warning(left: Mapping[int, int]) -> str:
+    """Return what to mind where records of partitions are not finished; empty where all are."""
+    unfinished = {number: count for number, count in left.items() if count > 0}
+    if not unfinished:
+        return ""
+    where = ", ".join(map(str, unfinished))
+    return (
+        f"Unfinished: {sum(unfinished.values()):,} records of partitions {where}. Conversations that move to another "
+        "partition may have these overtaken by later ones: let workers that still run catch up before --execute."
+    )
 
 
 def _why(wanted: TopicRecord, known: TopicRecord | None) -> str:
     if known is None:
-        return "nothing is recorded yet"
+        return _NOTHING
     if known.partitions != wanted.partitions:
         return f"it has {wanted.partitions} partitions, {known.partitions} are recorded"
     return f"it is another topic ({wanted.topic_id}) than was recorded ({known.topic_id})"

@@ -1,6 +1,6 @@
 """The outbox's tables: what is in the file, and how a file of an older version becomes one of this.
 
-- `meta`: the user, the install, the clock estimate.
+- `meta`: the user, the install, the clock estimate, how far deliveries were pruned.
 - `events`: what was written for the log, as it is produced. A SEND stays until its message is final, so that it can
   be sent again when the inbox has forgotten an answer; anything else stays until it is answered.
 - `queue`: the events that still wait for an answer. `next_attempt_at` is -1 for what must go again at once, 0 for

@@ -24,23 +24,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from compose.checking.history import Fault, Findings, History, Own
+from compose.checking.missing import missing
 from compose.checking.replay import differences
 from consumers.overflow import HELD_MAX
 from consumers.rows import Transition
 from consumers.stores.contract import StoredMessage
-from schemas.lifecycle import FAILED, RANK, RECEIPTS, Kind, State, lowest
-
-_UNREACHED = FAILED | {State.PENDING, State.SENT}
-"""States of a recipient that do not claim that the message reached it."""
+from schemas.lifecycle import FAILED, RANK, RECEIPTS, Kind, lowest
 
 
 def check(history: History) -> Findings:
     """Return what a history shows."""
     stored = {each.row.message_id: each for each in history.stored}
     faults = (
-        *_missing_from_outboxes(history),
-        *_missing_from_store(history, stored),
-        *_missing_from_recipients(history),
+        *missing(history, stored),
         *_twice(history),
         *(fault for each in history.stored for fault in _bad_story(each, history.generations_at)),
         *_bad_ticks(history),
@@ -68,41 +64,6 @@ def _settled(history: History, stored: Mapping[bytes, StoredMessage]) -> int:
     return sum(
         (own.user, own.first_id) in acknowledged and _ended(own, stored, history.terminal) for own in history.own
     )
-
-
-def _missing_from_outboxes(history: History) -> Iterator[Fault]:
-    kept = {(own.user, own.first_id) for own in history.own}
-    for sent in history.sent:
-        if (sent.user, sent.message_id) not in kept:
-            yield Fault("lost", sent.message_id, f"send returned, but the outbox of {sent.user} does not hold it")
-
-
-def _missing_from_store(history: History, stored: Mapping[bytes, StoredMessage]) -> Iterator[Fault]:
-    bodies = {(sent.user, sent.message_id): sent.body for sent in history.sent}
-    for own in history.own:
-        found = stored.get(own.message_id)
-        if found is None:
-            if own.state not in FAILED | {State.PENDING}:
-                yield Fault("lost", own.message_id, f"{own.user} holds it as {own.state}, the store does not hold it")
-            continue
-        if found.row.sender != own.user:
-            yield Fault("lost", own.message_id, f"{own.user} sent it, the store says {found.row.sender}")
-        body = bodies.get((own.user, own.first_id))
-        was_kept = found.row.state not in {State.REJECTED, State.CANCELLED}
-        if body is not None and was_kept and found.content.body != body:
-            yield Fault("lost", own.message_id, f"the store holds {found.content.body!r} instead of {body!r}")
-
-
-def _missing_from_recipients(history: History) -> Iterator[Fault]:
-    got = {(taken.user, taken.message_id): taken.body for taken in history.taken}
-    for stored in history.stored:
-        row = stored.row
-        for recipient, state in zip(row.recipients, row.receipts, strict=False):
-            body = got.get((recipient, row.message_id))
-            if body is None and state not in _UNREACHED and (recipient, row.message_id) not in history.forgotten:
-                yield Fault("lost", row.message_id, f"{recipient} is said to have it ({state}), but does not")
-            if body is not None and body != stored.content.body:
-                yield Fault("lost", row.message_id, f"{recipient} has another content under its id: {body!r}")
 
 
 def _twice(history: History) -> Iterator[Fault]:

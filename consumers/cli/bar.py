@@ -12,8 +12,11 @@ _LINE_INTERVAL_S: Final = 10.0
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Give a function that is told (done, all): a bar with rate and remaining time, or a line now and then."""
+def progress_bar(what: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Give a function that is told (done, all): a bar with rate and remaining time, or a line now and then.
+
+    All may be None: then there is no remaining time.
+    """
     if not sys.stderr.isatty():
         yield _lines(what)
         return
@@ -33,7 +36,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
         task = bar.add_task(what, total=None, rate="")
         started, first = monotonic(), None
 
-        def report(done: int, total: int) -> None:
+        def report(done: int, total: int | None) -> None:
             nonlocal first
             first = done if first is None else first
             rate = (done - first) / max(0.001, monotonic() - started)
@@ -42,22 +45,23 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
         yield report
 
 
-def _lines(what: str) -> Callable[[int, int], None]:
+def _lines(what: str) -> Callable[[int, int | None], None]:
     """Return what writes a line every few seconds, where nobody watches a terminal."""
     started = told_at = monotonic()
     first: int | None = None
 
-    def report(done: int, total: int) -> None:
+    def report(done: int, total: int | None) -> None:
         nonlocal told_at, first
         now = monotonic()
         first = done if first is None else first
         if now - told_at < _LINE_INTERVAL_S:
             return
         told_at = now
-        told = f"{what}: {done:,} of {total:,}"
+        told = f"{what}: {done:,}" if total is None else f"{what}: {done:,} of {total:,}"
         if done > first:
             rate = (done - first) / (now - started)
-            told += f", {rate:,.1f}/s, {(total - done) / rate:,.0f} s left"
+            told += f", {rate:,.1f}/s"
+            told += "" if total is None else f", {(total - done) / rate:,.0f} s left"
         sys.stderr.write(told + "\n")
 
     return report

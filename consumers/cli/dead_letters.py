@@ -99,7 +99,8 @@ def _redrive(  # noqa: PLR0913 - one parameter an option
     new letter and is not sent again by itself; what has failed `redrive_attempts_max` times, or was redriven or
     discarded before, is left out. Exits with 4 where some were left out.
     """
-    from consumers.dead_letters_redrive import Sender, parked_among
+    from consumers.dead_letters_park import parked_among
+    from consumers.dead_letters_redrive import Sender
     from consumers.dead_letters_select import redrives
 
     factory: LetterFactory = context.obj

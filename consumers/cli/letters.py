@@ -55,7 +55,7 @@ def _chosen(  # noqa: PLR0913 - one parameter an option
     from_datetime: Annotated[str | None, typer.Option(help="Failed from then on: ISO 8601 with a zone.")] = None,
     to_datetime: Annotated[str | None, typer.Option(help="Failed before then.")] = None,
 ) -> "Wanted":
-    from consumers.cli.times import ago_ms, instant_ms
+    from consumers.cli.times import instant_ms, start_ms
     from consumers.dead_letters_select import Wanted
 
     return Wanted(
@@ -63,7 +63,7 @@ def _chosen(  # noqa: PLR0913 - one parameter an option
         reasons=frozenset(_reason(each) for each in reason or ()),
         partitions=frozenset(partition or ()),
         conversations=frozenset(conversation or ()),
-        from_ms=instant_ms(from_datetime, "--from-datetime") if since is None else ago_ms(since, "--since"),
+        from_ms=start_ms(from_datetime, since),
         to_ms=instant_ms(to_datetime, "--to-datetime"),
         # Who names a letter means it, whatever was done about it before.
         handled=bool(letter),

@@ -22,7 +22,7 @@ def register(commands: typer.Typer) -> None:
 
 def _operator(factory: LetterFactory, name: str | None) -> str:
     """Return in whose name it is done. Raises NotAnOperatorError where the workers would refuse it."""
-    from consumers.dead_letters_redrive import operator
+    from consumers.dead_letters_park import operator
 
     return operator(name or who(), factory.worker_settings().operators)
 
@@ -51,7 +51,8 @@ def _park(
     Receipts of what is there already go on. Only who is named in `worker.operators` may do it. Exits with 4 where no
     worker has taken note in time: it will.
     """
-    from consumers.dead_letters_redrive import Sender, Workers, park
+    from consumers.dead_letters_park import Workers, park
+    from consumers.dead_letters_redrive import Sender
 
     _insist_usable(conversation)
     factory: LetterFactory = context.obj
@@ -87,8 +88,9 @@ def _release(  # noqa: PLR0913 - one parameter an option
     What comes meanwhile lines up behind. Only who is named in `worker.operators` may do it. Exits with 4 where it is
     not open in time, with 3 where it is not parked.
     """
-    from consumers.dead_letters_redrive import Sender, Workers, parking_of, release, waiting_in
-    from consumers.dead_letters_redrive import give_up as give_up_waiting
+    from consumers.dead_letters_park import Workers, parking_of, release, waiting_in
+    from consumers.dead_letters_park import give_up as give_up_waiting
+    from consumers.dead_letters_redrive import Sender
     from consumers.dead_letters_select import Redrive, waiting_of
 
     _insist_usable(conversation)

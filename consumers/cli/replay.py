@@ -38,7 +38,9 @@ def _replay(  # noqa: PLR0913 - one parameter an option
     compare: Annotated[
         bool, typer.Option("--compare/--no-compare", help="Whether to compare a rebuild with the live store.")
     ] = True,
-    rate: Annotated[float, typer.Option(min=0, help="Events a second at most; 0: as fast as it goes.")] = 0,
+    rate: Annotated[
+        float, typer.Option(min=0, help="Events, then rows compared, a second at most; 0: as fast as it goes.")
+    ] = 0,
     state: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep here how far it got, and go on from there if it is there.")
     ] = None,
@@ -54,11 +56,10 @@ def _replay(  # noqa: PLR0913 - one parameter an option
     command goes on where it was. Exits with 1 where rows differ, with 4 where some could not be mended.
     """
     from consumers.cli.replay_job import ReplayJob, files_told
-    from consumers.cli.times import ago_ms, instant_ms
+    from consumers.cli.times import instant_ms, start_ms
     from consumers.replay.spans import Wish
 
-    if since is not None and from_datetime is not None:
-        raise typer.BadParameter("the start is given twice", param_hint="--since")
+    from_ms = start_ms(from_datetime, since)
     if sum(target is not None for target in (into_sqlite, into_keyspace, to_jsonl)) > 1:
         raise typer.BadParameter("there is more than one target", param_hint="--into-sqlite")
     if execute and (to_jsonl is not None or not compare):
@@ -73,7 +74,7 @@ def _replay(  # noqa: PLR0913 - one parameter an option
         )
     wish = Wish(
         from_offset=from_offset,
-        from_ms=instant_ms(from_datetime, "--from-datetime") if since is None else ago_ms(since, "--since"),
+        from_ms=from_ms,
         since=since or "",
         to_offset=to_offset,
         to_ms=instant_ms(to_datetime, "--to-datetime"),

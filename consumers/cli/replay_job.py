@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
     from consumers.intake import Intake
     from consumers.replay.comparing import Checked, Difference
+    from consumers.replay.control import Control
     from consumers.replay.log import Log
     from consumers.replay.progress_file import Progress
-    from consumers.replay.run import Control, Outcome
+    from consumers.replay.run import Outcome
     from consumers.replay.spans import Wish
     from consumers.settings import WorkerSettings
     from consumers.stores.contract import Store
     from schemas.codec import Codec
+    from schemas.records import Event, Record
     from schemas.topics import Setting
 
 _INTERRUPTED = 130
@@ -52,39 +54,54 @@ class ReplayFactory(Protocol):
 class ReplayJob:
     """One replay as it was asked for."""
 
-    def __init__(self, factory: ReplayFactory, wish: "Wish", rate: float, state: Path | None) -> None:
+    def __init__(
+        self,
+        factory: ReplayFactory,
+        wish: "Wish",
+        rate: float,
+        state: Path | None,
+        hear: "Callable[[Event], None] | None" = None,
+    ) -> None:
+        """Take what is asked for; `hear` is told every event that is read."""
         self._factory = factory
+        self._hear = hear
         self._wish = wish
         self._rate = rate
         self._state = state
 
     def to_jsonl(self, path: Path) -> None:
         """Write the records as JSON lines."""
+        from consumers.cli.bar import progress_bar
         from consumers.replay.progress_file import Asked
         from consumers.replay.run import Source, extents_of, plan, to_jsonl
         from consumers.topic_check import identity_of
 
-        with self._reading("reading") as (log, control):
+        with self._reading() as (log, control):
             extents = extents_of(log, self._wish)
             identity = identity_of(self._factory.kafka(), self._factory.worker_settings())
             asked = Asked(f"the file of JSON lines {path}", str(self._wish), identity)
             begun = plan(extents, self._wish, asked, self._state)
             self._say_what_is_left(begun)
             source = Source(log, begun, self._wish, self._intake(), control)
-            with _opened(path, begun) as out:
+            with _opened(path, begun) as out, progress_bar("reading") as control.report:
                 outcome = to_jsonl(source, out)
         _say(f"{outcome.done:,} records in {outcome.seconds:.1f} s{_rate(outcome)}")
         _end_if_interrupted(outcome, self._state)
 
     def rebuild(
-        self, file: Path | None, keyspace: str | None, *, compares: bool, mends: bool
+        self, file: Path | None, keyspace: str | None, *, compares: bool, mends: bool, store: "Store | None" = None
     ) -> "Sequence[Difference]":
-        """Rebuild into a file, a keyspace or for the moment; return what the live store has otherwise."""
+        """Rebuild into a file, a keyspace or for the moment; return what the live store has otherwise.
+
+        `store` is the live store where it is open already; it is left open.
+        """
+        from consumers.cli.bar import progress_bar
         from consumers.replay.progress_file import Asked
         from consumers.replay.run import Source, extents_of, plan, rebuild, topic_of
         from consumers.topic_check import identity_of
 
-        with closing(self._factory.open_store()) as live, self._reading("folding") as (log, control):
+        opened = nullcontext(store) if store is not None else closing(self._factory.open_store())
+        with opened as live, self._reading() as (log, control):
             settings = self._factory.worker_settings()
             extents = extents_of(log, self._wish)
             partitions, identity = len(extents), identity_of(self._factory.kafka(), settings)
@@ -95,7 +112,8 @@ class ReplayJob:
             source = Source(log, begun, self._wish, self._intake(), control)
             # Opened only now, so that nothing is made where the replay is refused.
             with self._target(file, keyspace, begun) as target:
-                outcome = rebuild(source, target=target, live=live, topic=topic, settings=settings)
+                with progress_bar("folding") as control.report:
+                    outcome = rebuild(source, target=target, live=live, topic=topic, settings=settings)
                 tally = outcome.tally
                 _say(
                     f"folded {tally.events:,} of {outcome.done:,} records in {outcome.seconds:.1f} s{_rate(outcome)}; "
@@ -121,6 +139,7 @@ class ReplayJob:
         *,
         mends: bool,
     ) -> "Sequence[Difference]":
+        from consumers.cli.bar import progress_bar
         from consumers.replay.comparing import Comparison
         from consumers.replay.log import committed
         from consumers.replay.run import compare, reaches
@@ -128,8 +147,8 @@ class ReplayJob:
 
         group = self._factory.worker_settings().group
         done = committed(self._factory.kafka(), EVENTS, group, [span.partition for span in outcome.spans])
-        comparison = Comparison(target, live, reaches(outcome, generation, done), partitions, control.stopping)
-        found = list(compare(comparison, outcome, self._wish, mend=mends))
+        comparison = Comparison(target, live, reaches(outcome, generation, done), partitions, control)
+        found = list(compare(comparison, outcome, self._wish, mend=mends, bar=progress_bar))
         _say(_summary(comparison.checked, found, mended=mends))
         if control.stopping():
             _say("interrupted: not all rows were compared")
@@ -139,18 +158,14 @@ class ReplayJob:
         return found
 
     @contextmanager
-    def _reading(self, what: str) -> "Iterator[tuple[Log, Control]]":
-        from consumers.cli.bar import interruptible, progress_bar
+    def _reading(self) -> "Iterator[tuple[Log, Control]]":
+        from consumers.cli.bar import interruptible
+        from consumers.replay.control import Control
         from consumers.replay.log import Log
-        from consumers.replay.run import Control
         from schemas.topics import EVENTS
 
-        with (
-            Log(self._factory.kafka(), EVENTS) as log,
-            interruptible() as stopping,
-            progress_bar(what) as report,
-        ):
-            yield log, Control(rate=self._rate, state=self._state, report=report, stopping=stopping)
+        with Log(self._factory.kafka(), EVENTS) as log, interruptible() as stopping:
+            yield log, Control(rate=self._rate, state=self._state, stopping=stopping)
 
     @contextmanager
     def _target(self, file: Path | None, keyspace: str | None, begun: "Progress") -> "Iterator[Store]":
@@ -205,7 +220,25 @@ class ReplayJob:
         from consumers.intake import Intake
         from schemas.topics import VALUE_BYTES_MAX
 
-        return Intake(self._factory.codec().decode, VALUE_BYTES_MAX, self._factory.worker_settings().operators)
+        decode: Callable[[bytes | None], Record] = self._factory.codec().decode
+        if self._hear is not None:
+            decode = _overheard(decode, self._hear)
+        return Intake(decode, VALUE_BYTES_MAX, self._factory.worker_settings().operators)
+
+
+def _overheard(
+    decode: "Callable[[bytes | None], Record]", hear: "Callable[[Event], None]"
+) -> "Callable[[bytes | None], Record]":
+    """Return what decodes, and tells of every event."""
+    from schemas.records import Event
+
+    def overheard(value: bytes | None) -> "Record":
+        record = decode(value)
+        if type(record) is Event:
+            hear(record)
+        return record
+
+    return overheard
 
 
 @contextmanager

@@ -34,6 +34,13 @@ def ago_ms(text: str | None, option: str) -> int | None:
     return max(0, time_ns() // 1_000_000 - int(found["number"]) * _UNITS_S[found["unit"]] * 1000)
 
 
+def start_ms(from_datetime: str | None, since: str | None) -> int | None:
+    """Return the ms since 1970 of `--from-datetime` or `--since`; raise BadParameter where both are given."""
+    if since is not None and from_datetime is not None:
+        raise typer.BadParameter("the start is given twice: --from-datetime is there too", param_hint="--since")
+    return instant_ms(from_datetime, "--from-datetime") if since is None else ago_ms(since, "--since")
+
+
 def time_text(at_ms: int) -> str:
     """Return a time in ms since 1970 as people read it, in UTC; the number where no calendar has it."""
     try:

@@ -1,10 +1,10 @@
 """Compares what a replay has rebuilt with the live store, a page of rows at a time, and mends the live store."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from consumers.errors import VersionConflictError
@@ -17,6 +17,8 @@ from consumers.replay.compare import (
     compare_message,
     invented,
 )
+from consumers.replay.control import Control, Report, unseen
+from consumers.replay.pace import Pace
 from consumers.replay.rebuild import REPLAYER
 from consumers.replay.writes import Writes
 from consumers.rows import ConversationRow, ConversationWrite, MessageWrite, Owner
@@ -60,7 +62,7 @@ class Checked:
 class Comparison:
     """`reaches` are by partition: rows of other partitions were not replayed and are passed over.
 
-    Once `stopping` says so, no further rows are looked at.
+    No more rows a second are looked at than `control` says, and none once it says to stop.
     """
 
     def __init__(
@@ -69,21 +71,30 @@ class Comparison:
         live: Store,
         reaches: dict[int, Reach],
         partitions: int,
-        stopping: Callable[[], bool] = lambda: False,
+        control: Control | None = None,
     ) -> None:
         self.checked = Checked()
-        self._stopping = stopping
+        self._control = control or Control()
+        self._pace = Pace(self._control.rate)
         self._rebuilt = rebuilt
         self._live = live
         self._reaches = reaches
         self._partitions = partitions
 
-    def _pages(self, rows: Iterable[T]) -> Iterator[list[T]]:
-        return takewhile(lambda _: not self._stopping(), pages(rows))
+    def _pages(self, rows: Iterable[T], total: int | None, report: Report) -> Iterator[list[T]]:
+        """Yield rows some at a time, at the pace asked for, until somebody stops it."""
+        done = 0
+        for page in pages(rows, self._control.at_once(PAGE_ROWS)):
+            if self._control.stopping():
+                return
+            yield page
+            done += len(page)
+            report(done, None if total is None else max(done, total))  # others may have written since
+            self._pace.spent(len(page))
 
-    def messages(self, *, mend: bool = False) -> Iterator[Difference]:
+    def messages(self, *, mend: bool = False, report: Report = unseen) -> Iterator[Difference]:
         """Yield the messages that the live store does not hold as the log makes them; with `mend` write them."""
-        for page in self._pages(self._rebuilt.all_messages()):
+        for page in self._pages(self._rebuilt.all_messages(), _messages_in(self._rebuilt), report):
             found = self._live.messages([_key(each) for each in page])
             differing = []
             for ours in page:
@@ -126,9 +137,10 @@ class Comparison:
                 return Owner(lease.epoch, lease.node)
         return REPLAYER
 
-    def conversations(self, *, mend: bool = False) -> Iterator[Difference]:
+    def conversations(self, *, mend: bool = False, report: Report = unseen) -> Iterator[Difference]:
         """Yield the conversations that differ; only for a replay from the first record."""
-        for page in self._pages(self._rebuilt.all_conversations()):
+        counts = self._rebuilt.row_counts()
+        for page in self._pages(self._rebuilt.all_conversations(), counts and counts.conversations, report):
             found = self._live.read((), [row.conversation_id for row in page]).conversations
             for ours in page:
                 compared = self._compare_conversation(ours, found.get(ours.conversation_id))
@@ -152,9 +164,9 @@ class Comparison:
         again = self._live.read((), [ours.conversation_id]).conversations.get(ours.conversation_id)
         return self._compare_conversation(ours, again).verdict not in DIFFERENCES
 
-    def invented(self, chosen: frozenset[str]) -> Iterator[Difference]:
+    def invented(self, chosen: frozenset[str], *, report: Report = unseen) -> Iterator[Difference]:
         """Yield messages of the live store that the log never made; only for a replay from the first record."""
-        for page in self._pages(self._live.all_messages()):
+        for page in self._pages(self._live.all_messages(), _messages_in(self._live), report):
             asked = [
                 each
                 for each in page
@@ -175,12 +187,18 @@ def _key(stored: StoredMessage) -> MessageKey:
     return (stored.row.conversation_id, stored.row.message_id)
 
 
+def _messages_in(store: Store) -> int | None:
+    """Return how many messages a store holds, where it can tell."""
+    counts = store.row_counts()
+    return counts and counts.messages
+
+
 def _nothing() -> None:
     """Be told of a write that somebody waits for anyway."""
 
 
-def pages(rows: Iterable[T]) -> Iterator[list[T]]:
-    """Yield rows some hundred at a time."""
+def pages(rows: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield rows `size` at a time."""
     rows = iter(rows)
-    while page := list(islice(rows, PAGE_ROWS)):
+    while page := list(islice(rows, size)):
         yield page

@@ -142,6 +142,12 @@ def committed(kafka: Mapping[str, Setting], topic: str, group: str, partitions: 
         consumer.close()
 
 
+def ends(kafka: Mapping[str, Setting], topic: str) -> dict[int, tuple[int, int]]:
+    """Return by partition the first offset that the log holds, and the one behind its last. Raises WorkerError."""
+    with Log(kafka, topic) as log:
+        return {each.partition: (each.low, each.high) for each in log.extents(Wish())}
+
+
 def _offsets(found: Sequence[Any]) -> dict[int, int]:
     """Return what was found by partition. Raises KafkaException where a partition could not be asked about."""
     for each in found:

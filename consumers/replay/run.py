@@ -6,6 +6,7 @@ committed, below which every row must be in the live store.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
@@ -15,6 +16,7 @@ from consumers.errors import TopicChangedError
 from consumers.intake import Intake
 from consumers.replay.compare import Reach
 from consumers.replay.comparing import Comparison, Difference
+from consumers.replay.control import Control, Report, unseen
 from consumers.replay.jsonl import lines
 from consumers.replay.log import Log
 from consumers.replay.pace import Pace
@@ -29,27 +31,6 @@ BATCH_RECORDS: Final = 1_000
 SAVE_INTERVAL_S: Final = 5.0
 _NEVER: Final = 2**63
 """Later than anything: nothing was read of the newest generation, so all there is is older."""
-
-Report = Callable[[int, int], None]
-"""Told (records done, records in all) now and then."""
-
-
-@dataclass(slots=True)
-class Control:
-    """How a replay is watched, held back and ended."""
-
-    rate: float = 0.0
-    """Events a second at most; 0: as fast as it goes."""
-    state: Path | None = None
-    """Where it keeps how far it got."""
-    report: Report = lambda _done, _all: None
-    stopping: Callable[[], bool] = lambda: False
-    """Whether somebody wants it to end; it can be gone on with later."""
-
-    def keep(self, progress: Progress) -> None:
-        """Save how far it got, where that was asked for. Raises OSError."""
-        if self.state is not None:
-            progress.save(self.state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +211,7 @@ class _Reading:
     def read(self, spans: Sequence[Span], take: Callable[[int, Sequence[Any]], None], save: Callable[[], None]) -> bool:
         """Give what is left of `spans` to `take`, and save now and then and at the end; False: somebody stopped it."""
         control, outcome = self._source.control, self.outcome
-        size = BATCH_RECORDS if not control.rate else max(1, min(BATCH_RECORDS, int(control.rate / 4)))
-        for batch in self._source.log.batches(self._left(spans), size):
+        for batch in self._source.log.batches(self._left(spans), control.at_once(BATCH_RECORDS)):
             for partition, messages in batch.items():
                 take(partition, messages)
                 outcome.done += len(messages)
@@ -265,9 +245,23 @@ def reaches(outcome: Outcome, generation: int, committed: dict[int, int]) -> dic
     }
 
 
-def compare(comparison: Comparison, outcome: Outcome, wish: Wish, *, mend: bool) -> Iterator[Difference]:
+Bar = Callable[[str], AbstractContextManager[Report]]
+"""Shows how far what it is told the name of has got."""
+
+
+def compare(
+    comparison: Comparison,
+    outcome: Outcome,
+    wish: Wish,
+    *,
+    mend: bool,
+    bar: Bar = lambda _what: nullcontext(unseen),
+) -> Iterator[Difference]:
     """Yield where the live store is not as the replay found it; conversations only where it saw all of their log."""
-    yield from comparison.messages(mend=mend)
+    with bar("comparing messages") as report:
+        yield from comparison.messages(mend=mend, report=report)
     if outcome.is_whole:
-        yield from comparison.conversations(mend=mend)
-        yield from comparison.invented(wish.conversations)
+        with bar("comparing conversations") as report:
+            yield from comparison.conversations(mend=mend, report=report)
+        with bar("looking for messages that nobody sent") as report:
+            yield from comparison.invented(wish.conversations, report=report)

@@ -4,9 +4,11 @@ A replay that begins in the middle of the log meets receipts of messages whose S
 is ahead of these; what it was then follows from its transitions, so that the rest can be folded and compared.
 """
 
+from consumers.errors import StoreRefusedError
 from consumers.fold import stamp_after
 from consumers.rows import MessageRow, MessageWrite, Transition
 from consumers.stores.contract import StoredMessage
+from schemas.identity import text_of
 from schemas.lifecycle import RANK, State, lowest
 
 
@@ -14,8 +16,14 @@ def as_of(stored: StoredMessage, generation: int, offset: int, began_ms: int = 0
     """Return the write that makes a stored message as it was just before `offset`; None where it was not there yet.
 
     `began_ms` is the append time of the record at `offset`. Offsets of earlier generations say nothing about this one,
-    so in a later generation than the first it is by their append times that a message's steps are told apart.
+    so in a later generation than the first it is by their append times that a message's steps are told apart. Raises
+    StoreRefusedError where somebody has emptied the row's receipts: who was blocked stands nowhere else.
     """
+    if len(stored.row.receipts) != len(stored.row.recipients):
+        raise StoreRefusedError(
+            f"What message {text_of(stored.row.message_id)} was cannot be told: the store has lost its receipts.",
+            hint="Replay from the beginning of the log.",
+        )
     steps = [step for step, _ in stored.transitions]
     if stored.row.applied[0] < generation:
         return _write(stored, stored.row, steps)

@@ -25,6 +25,7 @@ from consumers.hot.cassandra import CassandraConfigTable
 from consumers.locks.cassandra import CassandraLockTable
 from consumers.rows import ConversationRow, ConversationWrite, MessageWrite, Owner
 from consumers.statistics.cassandra import CassandraStatisticsTable
+from consumers.stores import cassandra_found as reading
 from consumers.stores import cassandra_rows as rows
 from consumers.stores.cassandra_batches import BatchLimits, batches
 from consumers.stores.cassandra_conditional import Leases, TopicRecords
@@ -65,10 +66,10 @@ _QUERIES: Final = {
     "move": rows.MOVE_MESSAGE,
     "make": rows.MAKE_MESSAGE,
     "put_conversation": rows.PUT_CONVERSATION,
-    "messages": f"SELECT {rows.MESSAGE_COLUMNS} FROM {{keyspace}}.messages {_READ}",
+    "messages": f"SELECT {reading.MESSAGE_COLUMNS} FROM {{keyspace}}.messages {_READ}",
     "contents": f"SELECT conversation_id, message_id, body, content_type FROM {{keyspace}}.messages {_READ}",
-    "stored": f"SELECT {rows.STORED_COLUMNS} FROM {{keyspace}}.messages {_READ}",
-    "conversation": f"SELECT {rows.CONVERSATION_COLUMNS} FROM {{keyspace}}.conversations WHERE conversation_id = ?",
+    "stored": f"SELECT {reading.STORED_COLUMNS} FROM {{keyspace}}.messages {_READ}",
+    "conversation": f"SELECT {reading.CONVERSATION_COLUMNS} FROM {{keyspace}}.conversations WHERE conversation_id = ?",
     "spill": "UPDATE {keyspace}.pending_deliveries USING TIMESTAMP ? SET attempt = ?"
     " WHERE log_partition = ? AND bucket = ? AND conversation_id = ? AND message_id = ?",
     "spilled": "SELECT conversation_id, message_id, attempt FROM {keyspace}.pending_deliveries"
@@ -76,7 +77,7 @@ _QUERIES: Final = {
     "drop": "DELETE FROM {keyspace}.pending_deliveries USING TIMESTAMP ? WHERE log_partition = ? AND bucket = ?",
     "set_progress": "UPDATE {keyspace}.pending_progress USING TIMESTAMP ? SET bucket = ? WHERE log_partition = ?",
     "progress": "SELECT bucket FROM {keyspace}.pending_progress WHERE log_partition = ?",
-    "conversations": f"SELECT {rows.CONVERSATION_COLUMNS} FROM {{keyspace}}.conversations",
+    "conversations": f"SELECT {reading.CONVERSATION_COLUMNS} FROM {{keyspace}}.conversations",
     "mark": "UPDATE {keyspace}.dead_letter_marks USING TIMESTAMP ? SET mark = ?"
     " WHERE log_partition = ? AND log_offset = ? AND appended_at = ?",
     "marks": "SELECT log_partition, log_offset, appended_at, mark FROM {keyspace}.dead_letter_marks",
@@ -147,10 +148,10 @@ class CassandraStore:
         """Read the rows named, all at once."""
         found = self._read_many("messages", _by_partition(messages))
         others = self._read_many("conversation", [(conversation_id,) for conversation_id in conversations])
-        there = filter(None, map(rows.message_row, found))
+        there = filter(None, map(reading.message_row, found))
         return Rows(
             {(row.conversation_id, row.message_id): row for row in there},
-            {row.conversation_id: row for row in map(rows.conversation_row, others)},
+            {row.conversation_id: row for row in map(reading.conversation_row, others)},
         )
 
     def write(
@@ -207,7 +208,7 @@ class CassandraStore:
         batch = BatchStatement(BatchType.UNLOGGED)
         first = epoch * _EPOCH_STAMP
         for one in pending:
-            message_id = rows.uuid_of(one.message_id)
+            message_id = reading.uuid_of(one.message_id)
             values = (first + one.attempt, one.attempt, partition, bucket, one.conversation_id, message_id)
             batch.add(self._prepared["spill"], values)
         batch.is_idempotent = True
@@ -254,7 +255,7 @@ class CassandraStore:
     def message(self, key: MessageKey) -> StoredMessage | None:
         """Read one message whole."""
         found = self._read_many("stored", _by_partition([key]))
-        return rows.stored_message(found[0]) if found else None
+        return reading.stored_message(found[0]) if found else None
 
     def history(self, conversation_id: str, limit: int, *, newest_first: bool = True) -> Iterator[StoredMessage]:
         """Read a conversation's messages in the order of their ids, bucket after bucket, paged."""
@@ -289,12 +290,15 @@ class CassandraStore:
 
     def messages(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, StoredMessage]:
         """Read messages whole, all at once."""
-        found = filter(None, map(rows.stored_message, self._read_many("stored", _by_partition(keys))))
+        found = filter(None, map(reading.stored_message, self._read_many("stored", _by_partition(keys))))
         return {(one.row.conversation_id, one.row.message_id): one for one in found}
 
     def all_conversations(self) -> Iterator[ConversationRow]:
         """Read every conversation, paged."""
-        return map(rows.conversation_row, self._rows("conversations", ()))
+        return map(reading.conversation_row, self._rows("conversations", ()))
+
+    def row_counts(self) -> None:
+        """Tell nothing: Cassandra itself would have to read every row."""
 
     def mark_dead_letters(self, marks: Sequence[DeadLetterMark]) -> None:
         """Keep marks, stamped with their time."""
@@ -354,7 +358,7 @@ def _by_partition(messages: Iterable[MessageKey]) -> list[tuple[object, ...]]:
     for conversation_id, message_id in messages:
         partitions.setdefault((conversation_id, bucket_of(message_id)), {})[message_id] = None
     return [
-        (*partition, [rows.uuid_of(one) for one in ids[start : start + IDS_PER_READ_MAX]])
+        (*partition, [reading.uuid_of(one) for one in ids[start : start + IDS_PER_READ_MAX]])
         for partition, ids in ((partition, list(ids)) for partition, ids in partitions.items())
         for start in range(0, len(ids), IDS_PER_READ_MAX)
     ]

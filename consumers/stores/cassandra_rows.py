@@ -1,4 +1,4 @@
-"""The fold's rows in Cassandra's native protocol, and back.
+"""The fold's rows in Cassandra's native protocol.
 
 A worker writes about one row an event and has 35 µs of CPU for the whole event. The driver's own way (a bound
 statement a row, each value serialised by its column's type, then written out again value by value) takes 27 µs for a
@@ -10,14 +10,11 @@ bytes, so the two stand together. A value is a four-byte length and its bytes (n
 
 import struct
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
 from struct import Struct
-from typing import Any, Final, NamedTuple
-from uuid import UUID
+from typing import Final, NamedTuple
 
-from consumers.rows import Block, ConversationRow, ConversationWrite, MessageRow, MessageWrite, Owner, Transition
-from consumers.stores.contract import Content, StoredMessage
-from consumers.stores.parkings import from_text, to_text
+from consumers.rows import Block, ConversationRow, ConversationWrite, MessageWrite, Owner, Transition
+from consumers.stores.parkings import to_text
 from schemas.identity import bucket_of
 from schemas.known import Known
 
@@ -33,15 +30,6 @@ MAKE_MESSAGE: Final = (
 PUT_CONVERSATION: Final = (
     "UPDATE {keyspace}.conversations USING TIMESTAMP ? SET version = ?, stamp = ?, applied = ?, owner = ?,"
     " participants = ?, buckets = ?, blocks = ?, sequences = ?, parkings = ? WHERE conversation_id = ?"
-)
-
-MESSAGE_COLUMNS: Final = (
-    "conversation_id, message_id, state, sender, recipients, receipts, origin, to_unix_timestamp(sent_at),"
-    " to_unix_timestamp(deliver_by), version, applied, stamp"
-)
-STORED_COLUMNS: Final = f"{MESSAGE_COLUMNS}, owner, body, content_type, to_unix_timestamp(expires_at), transitions"
-CONVERSATION_COLUMNS: Final = (
-    "conversation_id, participants, buckets, blocks, sequences, version, applied, stamp, parkings"
 )
 
 CELL_BYTES: Final = 16
@@ -233,76 +221,3 @@ def _pack_block(change: Block) -> bytes:
         + _LONG.pack(8, offset)
         + _value(b"\x01" if change.active else b"\x00")
     )
-
-
-def message_row(found: Sequence[Any]) -> MessageRow | None:
-    """Return the row from `MESSAGE_COLUMNS`; None where the write that makes it has not landed."""
-    conversation_id, message_id, state, sender, recipients, receipts, origin, sent_at, deliver_by, *moving = found[:12]
-    if sender is None:
-        return None
-    install, seq, digest, partition = origin
-    version, applied, stamp = moving
-    return MessageRow(
-        conversation_id,
-        message_id.bytes,
-        state,
-        sender,
-        tuple(recipients),
-        tuple(receipts),
-        digest,
-        install.bytes,
-        seq,
-        partition,
-        sent_at,
-        deliver_by,
-        version,
-        tuple(applied),
-        stamp,
-    )
-
-
-def conversation_row(found: Sequence[Any]) -> ConversationRow:
-    """Return the row from `CONVERSATION_COLUMNS`."""
-    conversation_id, participants, buckets, blocks, sequences, version, applied, stamp, parkings = found
-    return ConversationRow(
-        conversation_id,
-        tuple(participants),
-        tuple(buckets),
-        tuple(Block(one[0], one[1], (one[2], one[3]), one[4]) for one in blocks),
-        tuple((install.bytes, seq) for install, seq in sequences),
-        version,
-        tuple(applied),
-        stamp,
-        from_text(parkings),
-    )
-
-
-def stored_message(found: Sequence[Any]) -> StoredMessage | None:
-    """Return the whole message from `STORED_COLUMNS`; None where the write that makes it has not landed."""
-    row = message_row(found)
-    if row is None:
-        return None
-    owner, body, content_type, expires_at, transitions = found[12:]
-    return StoredMessage(
-        row,
-        Content(body, content_type),
-        expires_at,
-        Owner(*owner),
-        [
-            (Transition(version, one[0], one[1], milliseconds(one[2]), one[3]), Owner(one[4], one[5]))
-            for version, one in sorted((transitions or {}).items())
-        ],
-    )
-
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def milliseconds(at: datetime) -> int:
-    """Return the ms since 1970 of a time as the driver reads it: naive, in UTC."""
-    return (at.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
-
-
-def uuid_of(message_id: bytes) -> UUID:
-    """Return an id as the driver takes it."""
-    return UUID(bytes=message_id)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from cassandra.cluster import Session
 from cassandra.query import PreparedStatement
 
-from consumers.stores import cassandra_rows as rows
+from consumers.stores import cassandra_found as reading
 from consumers.stores.cassandra_errors import translating
 from consumers.stores.contract import StoredMessage
 
@@ -16,12 +16,12 @@ _TOKENS: Final = 2**64
 _FIRST_TOKEN: Final = -(2**63)
 
 _BUCKET: Final = (
-    f"SELECT {rows.STORED_COLUMNS} FROM {{keyspace}}.messages WHERE conversation_id = ? AND bucket = ?"
+    f"SELECT {reading.STORED_COLUMNS} FROM {{keyspace}}.messages WHERE conversation_id = ? AND bucket = ?"
     " ORDER BY message_id {order} LIMIT ?"
 )
-_ALL: Final = f"SELECT {rows.STORED_COLUMNS} FROM {{keyspace}}.messages"
+_ALL: Final = f"SELECT {reading.STORED_COLUMNS} FROM {{keyspace}}.messages"
 _FIND: Final = (
-    f"SELECT {rows.STORED_COLUMNS} FROM {{keyspace}}.messages WHERE token(conversation_id, bucket) >= ?"
+    f"SELECT {reading.STORED_COLUMNS} FROM {{keyspace}}.messages WHERE token(conversation_id, bucket) >= ?"
     " AND token(conversation_id, bucket) <= ? AND message_id = ? ALLOW FILTERING"
 )
 
@@ -68,11 +68,11 @@ class Scan:
         """Yield the messages with this id from the whole table."""
         width = _TOKENS // RANGES
         for start in range(_FIRST_TOKEN, -_FIRST_TOKEN, width):
-            yield from self._stored(check, self._find, (start, start + width - 1, rows.uuid_of(message_id)))
+            yield from self._stored(check, self._find, (start, start + width - 1, reading.uuid_of(message_id)))
 
     def all(self, check: Check) -> Iterator[StoredMessage]:
         """Yield every message of the table."""
         return self._stored(check, self._all, ())
 
     def _stored(self, check: Check, statement: PreparedStatement, values: Sequence[object]) -> Iterator[StoredMessage]:
-        return filter(None, map(rows.stored_message, self.pages(check, statement, values)))
+        return filter(None, map(reading.stored_message, self.pages(check, statement, values)))

@@ -23,7 +23,7 @@ from consumers.errors import (
 )
 from consumers.rows import ConversationWrite, MessageWrite, Owner
 from consumers.stores.cassandra_errors import ERRORS, outcome_is_unknown, translated
-from consumers.stores.cassandra_rows import uuid_of
+from consumers.stores.cassandra_found import uuid_of
 from consumers.stores.cassandra_session import SERIAL
 from consumers.stores.cassandra_strict_rows import (
     STATEMENTS,

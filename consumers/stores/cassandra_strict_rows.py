@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from cassandra.query import UNSET_VALUE
 
 from consumers.rows import ConversationWrite, MessageWrite, Owner, Position
-from consumers.stores.cassandra_rows import milliseconds, uuid_of
+from consumers.stores.cassandra_found import milliseconds, uuid_of
 from consumers.stores.contract import MessageKey
 from consumers.stores.parkings import to_text
 from schemas.identity import bucket_of

@@ -57,6 +57,13 @@ class StoredMessage(NamedTuple):
     """Ascending by version, each with the owner that wrote it."""
 
 
+class RowCounts(NamedTuple):
+    """How many rows a store holds."""
+
+    messages: int
+    conversations: int
+
+
 class Lease(NamedTuple):
     """Who owns a partition."""
 
@@ -188,6 +195,9 @@ class Store(Protocol):
 
     def all_conversations(self) -> Iterator[ConversationRow]:
         """Read every conversation, in no particular order, paged; for checks over a whole store."""
+
+    def row_counts(self) -> RowCounts | None:
+        """Count the rows, to say how far a look at all of them has got; None where only reading them would tell."""
 
     def mark_dead_letters(self, marks: Sequence[DeadLetterMark]) -> None:
         """Keep what was done about dead letters; of two marks of one letter the later stays."""

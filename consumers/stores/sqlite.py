@@ -25,6 +25,7 @@ from consumers.stores.contract import (
     Lease,
     MessageKey,
     Pending,
+    RowCounts,
     Rows,
     StoredMessage,
     TopicRecord,
@@ -71,6 +72,7 @@ _PROGRESS: Final = (
     "INSERT INTO pending_progress VALUES (?, ?) ON CONFLICT DO UPDATE SET bucket = max(bucket, excluded.bucket)"
 )
 
+_COUNTS: Final = "SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM conversations)"
 _CONVERSATIONS: Final = f"{CONVERSATIONS} WHERE conversation_id > ? ORDER BY conversation_id LIMIT ?"
 _MARK: Final = (
     "INSERT INTO dead_letter_marks VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
@@ -267,6 +269,10 @@ class SqliteStore:
         while page := self._fetch(_CONVERSATIONS, (after, PAGE_ROWS)):
             yield from map(conversation_row, page)
             after = page[-1][0]
+
+    def row_counts(self) -> RowCounts:
+        """Count messages and conversations."""
+        return RowCounts(*self._fetch(_COUNTS)[0])
 
     def mark_dead_letters(self, marks: Sequence[DeadLetterMark]) -> None:
         """Keep marks in one transaction."""

@@ -49,3 +49,14 @@ def test_of_two_marks_of_a_letter_the_later_stays(store: Store):
     store.mark_dead_letters([first])
     assert sorted(mark for mark in store.dead_letter_marks() if mark.offset == offset) == sorted([later, other])
     store.mark_dead_letters([])
+
+
+def test_rows_are_counted_where_that_takes_no_reading_of_them(store: Store):
+    before = store.row_counts()
+    one = name()
+    write(store, [made(one, 1), made(one, 2)], [ConversationWrite(conversation(one))])
+    write(store, [moved(one, 2, 2, "DELIVERED")])
+    after = store.row_counts()
+    assert (before is None) == (after is None)
+    if before is not None and after is not None:
+        assert after == (before.messages + 2, before.conversations + 1)

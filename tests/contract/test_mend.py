@@ -1,13 +1,19 @@
 """A mended row is whole: what stands there gives way in all its parts, unless a later event has made it."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
+from consumers.errors import StoreRefusedError
 from consumers.rows import ConversationWrite, MessageWrite, Owner
 from consumers.stores.contract import Content, Store
 from consumers.stores.sqlite import SqliteStore
+from schemas.identity import bucket_of, text_of
 from tests.contract.made import OWNER, T, Written, conversation, id_of, made, moved, row, transition, write
+
+if TYPE_CHECKING:
+    from consumers.stores.cassandra import CassandraStore
 
 STEPS = (transition(1, "SENT"), transition(2, "DELIVERED"))
 
@@ -118,3 +124,24 @@ def test_on_sqlite_a_later_row_gets_the_content_that_it_lacks(sqlite: SqliteStor
     assert found is not None
     assert (found.row.state, found.content.body) == ("READ", b"hello")
     assert [step.version for step, _ in found.transitions] == [1, 2, 3]
+
+
+@pytest.mark.local_stack
+@pytest.mark.parametrize("kind", ["strict_store", "cassandra_store"])
+def test_emptied_receipts_are_named_and_mended_where_a_later_time_is_no_bar(
+    request: pytest.FixtureRequest, name: str, kind: str
+) -> None:
+    is_mended = kind == "strict_store"
+    store: CassandraStore = request.getfixturevalue(kind)
+    write(store, [_whole(name)])
+    table = f"{store._settings.keyspace}.messages"
+    where = f"WHERE conversation_id = '{name}' AND bucket = {bucket_of(id_of(1))} AND message_id = {text_of(id_of(1))}"
+    using = "" if is_mended else f"USING TIMESTAMP {row(name, 1, version=2).stamp + 1}"
+    store._session.execute(f"UPDATE {table} {using} SET receipts = null {where}")
+    with pytest.raises(StoreRefusedError, match=f"{text_of(id_of(1))} in conversation '{name}' has no receipts"):
+        store.read([(name, id_of(1))], [])
+    found = store.message((name, id_of(1)))
+    assert found is not None
+    assert found.row == row(name, 1, version=2, state="DELIVERED")._replace(receipts=())
+    _mend(store, [_whole(name)])
+    assert _is_whole(store, name) is is_mended

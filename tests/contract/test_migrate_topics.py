@@ -168,6 +168,7 @@ def test_a_topic_made_anew_or_repartitioned_is_the_next_generation(
     broker: Broker, store_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(migrate_topics, "committed", lambda *_: {0: 7, 3: 9})
+    monkeypatch.setattr(migrate_topics, "ends", lambda *_: {})
     list(apply(targets(store_path)))
     broker.topics[EVENTS].topic_id = "another"
     [step] = plan(targets(store_path))
@@ -180,6 +181,28 @@ def test_a_topic_made_anew_or_repartitioned_is_the_next_generation(
     broker.topics[EVENTS].topic_id = "a third"
     list(apply(targets(store_path, MigrationSettings(partitions=6))))
     assert record(store_path) == TopicRecord(EVENTS, "a third", 6, 4)
+
+
+def test_records_that_nobody_has_finished_are_told_when_a_generation_ends(
+    broker: Broker, store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list(apply(targets(store_path)))
+    for topic in broker.topics.values():
+        topic.partitions = {number: Partition() for number in range(6)}
+    monkeypatch.setattr(migrate_topics, "committed", lambda *_: {0: 7, 2: 3, 3: 9})
+    wider = MigrationSettings(partitions=6)
+    # The fourth has no record that is not finished, the third lost what was not, the second was never read.
+    monkeypatch.setattr(
+        migrate_topics, "ends", lambda *_: {0: (0, 1_007), 1: (2, 4), 2: (5, 5), 3: (0, 9), 4: (0, 8), 5: (0, 0)}
+    )
+    [step] = plan(targets(store_path, wider))
+    assert step.kind is StepKind.CHANGE
+    assert "Unfinished: 1,002 records of partitions 0, 1." in step.hint
+    monkeypatch.setattr(migrate_topics, "ends", lambda *_: dict.fromkeys(range(6), (0, 7)))
+    monkeypatch.setattr(migrate_topics, "committed", lambda *_: dict.fromkeys(range(4), 7))
+    [step] = plan(targets(store_path, wider))
+    assert step.hint == ""
+    assert list(apply(targets(store_path, wider))) == [step]
 
 
 def test_a_store_that_is_locked_for_long_is_unavailable(broker: Broker, store_path: Path, monkeypatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
+from compose.commands import verify
 from compose.main import exit_code
 from consumers.cli import dead_letters, replay
 from consumers.settings import WorkerSettings
@@ -66,6 +67,7 @@ def run(deployment: Deployment, *arguments: str) -> Ran:
     app.callback()(lambda: None)
     replay.register(app)
     dead_letters.register(app)
+    verify.register(app)
     factory = Factory(deployment)
     result = CliRunner().invoke(app, list(arguments), obj=factory)
     error = result.exception

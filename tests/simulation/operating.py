@@ -5,7 +5,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from consumers.dead_letters_redrive import Sender, park, parked_among, release
+from consumers.dead_letters_park import park, parked_among, release
+from consumers.dead_letters_redrive import Sender
 from consumers.errors import WorkerError
 from schemas.lifecycle import Kind
 from schemas.records import DeadLetter, Record

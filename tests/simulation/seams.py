@@ -16,6 +16,7 @@ from uuid import UUID
 import consumers.assignment
 import consumers.claims.cassandra
 import consumers.claims.courier
+import consumers.dead_letters_park
 import consumers.dead_letters_redrive
 import consumers.pipeline
 import consumers.publisher
@@ -129,10 +130,11 @@ _REPLACED: tuple[tuple[object, str, object], ...] = (
     (consumers.pipeline, "random", random),
     (consumers.pipeline, "SimpleQueue", SimQueue),
     (consumers.publisher, "monotonic", monotonic),
+    (consumers.dead_letters_park, "monotonic", monotonic),
+    (consumers.dead_letters_park, "sleep", sleep),
     (consumers.dead_letters_redrive, "Producer", make_producer),
     (consumers.dead_letters_redrive, "monotonic", monotonic),
     (consumers.dead_letters_redrive, "time_ns", time_ns),
-    (consumers.dead_letters_redrive, "sleep", sleep),
     (consumers.dead_letters_redrive, "randbits", Secrets.randbits),
     (consumers.stores.cassandra_strict, "BatchStatement", Batch),
     (consumers.stores.cassandra_conditional, "uuid4", uuid4),

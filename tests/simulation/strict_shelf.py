@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from consumers.rows import ConversationRow, ConversationWrite, MessageRow, MessageWrite, Owner
-from consumers.stores import cassandra_rows
+from consumers.stores import cassandra_found
 from consumers.stores.cassandra_conditional import Leases
-from consumers.stores.cassandra_rows import uuid_of
+from consumers.stores.cassandra_found import uuid_of
 from consumers.stores.cassandra_strict import StrictWriter
 from consumers.stores.contract import Content, Done, Lease, MessageKey, Rows, StoredMessage
 from schemas.identity import bucket_of
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from tests.simulation.process import Process
     from tests.simulation.world import World
 
-_STORED: Final = f"SELECT {cassandra_rows.STORED_COLUMNS} FROM k.messages WHERE conversation_id = ? AND bucket = ?"
+_STORED: Final = f"SELECT {cassandra_found.STORED_COLUMNS} FROM k.messages WHERE conversation_id = ? AND bucket = ?"
 _MESSAGE: Final = f"{_STORED} AND message_id = ?"
-_CONVERSATION: Final = f"SELECT {cassandra_rows.CONVERSATION_COLUMNS} FROM k.conversations WHERE conversation_id = ?"
+_CONVERSATION: Final = f"SELECT {cassandra_found.CONVERSATION_COLUMNS} FROM k.conversations WHERE conversation_id = ?"
 _BATCH_BYTES_MAX: Final = 1_500
 _PARTITIONS_IN_FLIGHT_MAX: Final = 2
 
@@ -56,7 +56,7 @@ class StrictShelf(Shelf):
         """Return a message whole."""
         conversation_id, message_id = key
         found = self._select(_MESSAGE, (conversation_id, bucket_of(message_id), uuid_of(message_id)))
-        return cassandra_rows.stored_message(found[0]) if found else None
+        return cassandra_found.stored_message(found[0]) if found else None
 
     def row(self, key: MessageKey) -> MessageRow | None:
         found = self.found(key)
@@ -64,7 +64,7 @@ class StrictShelf(Shelf):
 
     def conversation(self, conversation_id: str) -> ConversationRow | None:
         found = self._select(_CONVERSATION, (conversation_id,))
-        return cassandra_rows.conversation_row(found[0]) if found else None
+        return cassandra_found.conversation_row(found[0]) if found else None
 
     def conversation_rows(self) -> list[ConversationRow]:
         names = [key[0] for key in self.server.tables.rows.get("conversations", {})]

@@ -1,5 +1,6 @@
 """Outboxes against the store of a living deployment: what is odd is found, what is on its way is not."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,15 +12,18 @@ import pytest
 from compose import verifying
 from compose.checking.history import Own, Taken
 from compose.errors import ComposeError, NotFoundError, UnreachableError
-from compose.verifying import Outbox, read_outbox, verify
-from consumers.rows import MessageWrite
+from compose.verifying import Outbox, Receipts, read_outbox, verify
+from consumers.rows import MessageRow, MessageWrite
 from consumers.stores.sqlite import SqliteStore
 from producers.pruning import prune
+from schemas.identity import uuid7
+from schemas.records import Event
 from tests.contract.made import T, id_of, made, row, transition, write
 from tests.unit.producers.world import START_MS, World
 
 LATER = T + 3_600_000
 INSTALL = row("c", 1).install
+PHONE, LAPTOP = b"install-of-phone", b"install-of-lapto"
 
 
 @pytest.fixture
@@ -99,11 +103,83 @@ def test_who_sent_it_is_known_by_the_install(store):
 def test_what_an_outbox_may_have_pruned_is_not_judged(store):
     reader = outbox("ben", taken={1: b"hello"})
     assert not found(store, reader, outbox("ann", install=INSTALL, sent_since=T + 1))
-    read = row("c", 3)._replace(receipts=("READ", "SENT"))
+    read = is_read_by_ben(store, 3)
+    for since, expected in ((read.deliver_by, [("lost", id_of(3))]), (read.deliver_by + 1, [])):
+        assert lost(store, [outbox("ben", install=PHONE, came_since=since)], receipt(3)) == expected
+
+
+def is_read_by_ben(store: SqliteStore, number: int) -> MessageRow:
+    """Put a message into the store that ben has read and cleo has not."""
+    read = row("c", number)._replace(receipts=("READ", "SENT"))
     write(store, [MessageWrite(read, (transition(1, "SENT"),), b"x")])
-    sender = outbox("ann", {3: "SENT"})
-    assert found(store, sender, outbox("ben")) == [("lost", id_of(3))]
-    assert not found(store, sender, outbox("ben", came_since=read.deliver_by + 1))
+    return read
+
+
+def receipt(number: int, install: bytes = PHONE, *, actor: str = "ben", at: int = T + 5, kind: str = "READ") -> Event:
+    """Return what the log says that an install has written."""
+    return Event(kind, uuid7(at, number), "c", id_of(number), actor, install)
+
+
+def lost(
+    store: SqliteStore, outboxes: list[Outbox], *events: Event, now_ms: int = LATER, grace_ms: int = 60_000
+) -> list[tuple[str, bytes]]:
+    receipts = Receipts(outboxes, grace_ms)
+    for event in events:
+        receipts.hear(event)
+    judged = list(receipts.lost(store, now_ms))
+    assert all(name == "c" for name, _ in judged)
+    return [(fault.kind, fault.message_id) for _, fault in judged]
+
+
+def test_what_is_on_another_device_is_not_lost(store):
+    is_read_by_ben(store, 3)
+    sender, laptop = outbox("ann", {3: "SENT"}), outbox("ben", install=LAPTOP)
+    assert not found(store, sender, laptop)
+    assert verify([sender, laptop], store, now_ms=LATER, grace_ms=0).elsewhere == {id_of(3)}
+    assert not lost(store, [sender, laptop], receipt(3))
+    phone = outbox("ben", taken={3: b"x"}, install=PHONE)
+    assert verify([sender, laptop, phone], store, now_ms=LATER, grace_ms=0).elsewhere == frozenset()
+    assert not lost(store, [sender, laptop, phone], receipt(3))
+
+
+def test_what_an_outbox_has_written_a_receipt_for_and_does_not_hold_is_lost(store):
+    is_read_by_ben(store, 3)
+    phone, laptop = outbox("ben", install=PHONE), outbox("ben", install=LAPTOP, taken={3: b"x"})
+    assert lost(store, [phone, laptop], receipt(3, kind="DELIVERED"), receipt(3)) == [("lost", id_of(3))]
+    assert not lost(store, [phone, laptop], receipt(3, LAPTOP)), "it is where the receipt comes from"
+    unanswered = phone._replace(said=frozenset({("c", id_of(3))}))
+    assert lost(store, [unanswered]) == [("lost", id_of(3))], "no log is needed"
+
+
+def test_what_nobody_can_have_lost_is_not_judged(store):
+    is_read_by_ben(store, 3)
+    phone = outbox("ben", install=PHONE)
+    assert not lost(store, [phone], receipt(3, actor="eve")), "eve knows ben's install, as everyone does"
+    assert not lost(store, [phone], receipt(3)._replace(kind="SEND"))
+    assert not lost(store, [phone], receipt(9)), "what the store lacks is the replay's to tell"
+    assert not lost(store, [phone], receipt(3), now_ms=T + 1_000)
+
+
+def test_a_copy_of_an_outbox_knows_nothing_of_what_came_later(store):
+    is_read_by_ben(store, 3)
+    copy = outbox("ben", install=PHONE)._replace(written_at=T + 60_000)
+    assert not lost(store, [copy], receipt(3, at=T + 1))
+    assert lost(store, [copy], receipt(3, at=T)) == [("lost", id_of(3))]
+    assert not lost(store, [copy, outbox("ben", {}, {3: b"x"}, install=PHONE)], receipt(3, at=T)), "the original has it"
+
+
+def test_a_file_tells_what_it_has_said_and_when_it_was_written(tmp_path):
+    world = World(tmp_path / "alice.sqlite")
+    delivery = world.delivery(1)
+    world.apply(delivery)
+    read = read_outbox(world.database.path)
+    assert read.said == {(delivery.conversation_id, delivery.message_id)}
+    assert [taken.message_id for taken in read.taken] == [delivery.message_id]
+    for file in tmp_path.iterdir():
+        os.utime(file, (1_000, 1_000))
+    os.utime(tmp_path / "alice.sqlite-wal", (2_000, 2_000))
+    assert read_outbox(world.database.path).written_at == 2_000_000
+    world.database.close()
 
 
 def test_the_places_in_the_log_are_left_to_the_replay(store):
@@ -136,7 +212,24 @@ def test_an_outbox_file_tells_since_when_it_holds_everything(tmp_path):
         connection.execute("DELETE FROM deliveries WHERE message_id = ?", (deliveries[0].message_id,))
     assert kept(world) == (START_MS + 5, START_MS + 90_000)
     assert prune(world.database, START_MS + 100_000) == 1 + 1
-    assert kept(world) == (inf, inf)
+    assert kept(world) == (inf, START_MS + 100_000)
+    assert prune(world.database, START_MS + 200_000) == 0
+    assert kept(world) == (inf, START_MS + 100_000), "nothing was pruned"
+    world.database.close()
+
+
+def test_what_is_taken_only_after_others_were_pruned_says_nothing_of_these(tmp_path):
+    world = World(tmp_path / "alice.sqlite")
+    late = world.delivery(1)
+    world.apply(late, world.delivery(2)._replace(deliver_by=START_MS + 90_000))
+    with world.database.transaction() as connection:
+        connection.execute("UPDATE deliveries SET taken = 1 WHERE message_id <> ?", (late.message_id,))
+    assert prune(world.database, START_MS + 100_000) == 1
+    with world.database.transaction() as connection:
+        connection.execute("UPDATE deliveries SET taken = 1")
+    assert kept(world)[1] == START_MS + 100_000
+    assert prune(world.database, START_MS + 50_000) == 1
+    assert kept(world)[1] == START_MS + 100_000, "the days to keep were made more"
     world.database.close()
 
 

@@ -80,3 +80,15 @@ def test_reasons_and_partitions_that_are_not_there_are_refused(tmp_path, monkeyp
     ran = deployment.run(command, "--partition", "77")
     assert isinstance(ran.exception, NotFoundError)
     assert str(ran.exception) == "the events topic has no partition 77"
+
+
+@pytest.mark.parametrize("command", ["list", "redrive", "discard"])
+def test_a_start_that_is_given_twice_is_refused(tmp_path, monkeypatch, command):
+    deployment = Deployment(tmp_path, monkeypatch, [letter(1, 3, 5_000)])
+    since, from_datetime = ("--since", "1h"), ("--from-datetime", "1970-01-01T00:00:00Z")
+    ran = deployment.run(command, *since, *from_datetime)
+    assert (ran.exit_code, "--since" in ran.stderr, "given twice" in ran.stderr) == (2, True, True)
+    assert deployment.rows == []
+    assert deployment.run(command, *since).exit_code == 0
+    assert deployment.run(command, *from_datetime).exit_code == 0
+    assert [each["letter"] for each in deployment.rows] == ["1:3"]

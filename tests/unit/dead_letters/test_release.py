@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from consumers.dead_letters_redrive import NotParkedError, OperatorError, give_up, release
+from consumers.dead_letters_park import NotParkedError, OperatorError, give_up, release
 from consumers.dead_letters_select import Letter, place_of
 from consumers.rows import NOWHERE, ConversationRow, Parking
 from consumers.stores.contract import DeadLetterMark

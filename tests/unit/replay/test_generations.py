@@ -14,8 +14,9 @@ from consumers.owner import PartitionOwner
 from consumers.partition_rows import Takeover
 from consumers.replay import run as running
 from consumers.replay.comparing import Comparison, Difference
+from consumers.replay.control import Control
 from consumers.replay.progress_file import Asked, Progress
-from consumers.replay.run import Control, Source, compare, reaches, rebuild
+from consumers.replay.run import Source, compare, reaches, rebuild
 from consumers.replay.spans import Extent, Span, Wish, eras_of, spans_of
 from consumers.rows import Owner
 from consumers.settings import WorkerSettings

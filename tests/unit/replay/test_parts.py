@@ -1,5 +1,6 @@
 """Progress that survives any end, and a pace that is kept."""
 
+import io
 import json
 from pathlib import Path
 
@@ -72,6 +73,28 @@ def test_where_nobody_watches_a_rate_that_is_not_known_is_not_told(monkeypatch, 
         "folding: 500 of 1,160",
         "folding: 830 of 1,160, 10.0/s, 33 s left",
     ]
+
+
+def test_where_nobody_knows_how_many_there_are_no_time_is_said_to_remain(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(bar, "monotonic", lambda: now[0])
+    with bar.progress_bar("comparing") as report:
+        for now[0], done in ((11.0, 500), (22.0, 610)):
+            report(done, None)
+    assert capsys.readouterr().err.splitlines() == ["comparing: 500", "comparing: 610, 5.0/s"]
+
+
+def test_on_a_terminal_the_bar_tells_what_it_is_told(monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    for total in (1_000, None):
+        with bar.progress_bar("comparing") as report:
+            report(0, total)
+            report(400, total)
+    assert "400/1000" in terminal.getvalue()
+    assert "400/?" in terminal.getvalue()
 
 
 def test_the_pace_is_kept_and_none_is_as_fast_as_it_goes():

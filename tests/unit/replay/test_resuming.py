@@ -3,6 +3,7 @@
 import json
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -14,8 +15,10 @@ from typer.testing import CliRunner
 from consumers.cli import replay
 from consumers.cli.times import ago_ms
 from consumers.errors import WorkerError
+from consumers.replay import comparing
 from consumers.replay import log as reading
 from consumers.replay import run as running
+from consumers.replay.pace import Pace
 from consumers.replay.spans import Extent, Wish
 from consumers.settings import WorkerSettings
 from consumers.stores.sqlite import SqliteStore
@@ -218,6 +221,26 @@ def test_a_comparison_can_be_stopped(deployment: Deployment, monkeypatch: pytest
     monkeypatch.setattr(reading, "committed", lambda *_: signal.raise_signal(signal.SIGINT) or {})
     code, told = deployment.run()
     assert (code, "not all rows were compared" in told) == (130, True), told
+
+
+def test_the_comparison_has_a_bar_and_a_pace_of_its_own(deployment: Deployment, monkeypatch: pytest.MonkeyPatch):
+    told: dict[str, list[tuple[int, int | None]]] = {}
+    paces: list[float] = []
+
+    @contextmanager
+    def bar(what: str) -> Iterator[Callable[[int, int | None], None]]:
+        told[what] = []
+        yield lambda done, total: told[what].append((done, total))
+
+    monkeypatch.setattr("consumers.cli.bar.progress_bar", bar)
+    monkeypatch.setattr(comparing, "Pace", lambda rate: paces.append(rate) or Pace(0))
+    code, _ = deployment.run("--rate", "1000000")
+    assert (code, paces) == (1, [1_000_000.0])
+    assert [(what, each[-1]) for what, each in told.items() if each] == [
+        ("folding", (RECORDS, RECORDS)),
+        ("comparing messages", (RECORDS, RECORDS)),
+        ("comparing conversations", (5, 5)),
+    ], "the live store of this deployment holds nothing"
 
 
 def test_what_was_passed_over_is_not_read_again(deployment: Deployment):
