@@ -35,7 +35,7 @@ def _verify(  # noqa: PLR0913 - one parameter an option
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds for which a message that moved may still be told otherwise.")
     ] = 60.0,
-    output: Annotated[Output | None, typer.Option(help="[default: a table on a terminal, else jsonl]")] = None,
+    output: Annotated[Output | None, typer.Option(help="By default a table on a terminal, else jsonl.")] = None,
 ) -> None:
     """Compare log, store and outboxes, beside live workers and clients, and print what is missing or odd.
 

@@ -43,7 +43,7 @@ def _replay(  # noqa: PLR0913 - one parameter an option
         Path | None, typer.Option(metavar="FILE", help="Keep here how far it got, and go on from there if it is there.")
     ] = None,
     output: Annotated[
-        Literal["table", "json", "jsonl"] | None, typer.Option(help="[default: a table on a terminal, else jsonl]")
+        Literal["table", "json", "jsonl"] | None, typer.Option(help="By default a table on a terminal, else jsonl.")
     ] = None,
 ) -> None:
     """Fold the log again beside the live workers: nothing is answered, delivered or committed.
