@@ -41,7 +41,8 @@ def _verify(  # noqa: PLR0913 - one parameter an option
 
     The log is folded again, as by `twotick replay`, and must give the store row for row; each outbox must agree with
     the store about what its user sent and received. Changes nothing. Exits with 1 where something was found,
-    with 3 where there is nothing to compare of a conversation that was named.
+    with 3 where there is nothing to compare of a conversation that was named. As for `twotick replay`,
+    `worker.operators` has to be here what it is for the workers.
     """
     wiring: Wiring = context.obj
     if not log and not outbox:
