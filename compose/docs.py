@@ -166,7 +166,7 @@ def _parameter_row(parameter: Any) -> str | None:  # noqa: ANN401 - typer has it
     else:
         name = ", ".join(f"`{option}`" for option in (*parameter.opts, *parameter.secondary_opts))
     default = parameter.default
-    shown = default is not None and default not in (False, ()) and not callable(default)
+    shown = default is not None and default not in (False, (), "") and not callable(default)
     return f"| {name} | {f'`{default}`' if shown else ''} | {_cell(parameter.help or '')} |"
 
 

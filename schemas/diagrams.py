@@ -1,4 +1,4 @@
-"""Renders docs/life-cycle.md from the life-cycle table: `python -m schemas.diagrams > docs/life-cycle.md`.
+"""Renders docs/life-cycle.md from the life-cycle table; `make docs` writes it.
 
 The rules in prose are the module docstring of `schemas.lifecycle`; diagrams and tables are made from its tables, so
 the page cannot say anything else than the code.
@@ -25,7 +25,7 @@ from schemas.lifecycle import (
 )
 
 _HEAD: Final = """\
-<!-- Written by `python -m schemas.diagrams > docs/life-cycle.md`; change schemas/lifecycle.py instead. -->
+<!-- Written by `make docs`; change schemas/lifecycle.py instead. -->
 
 # The life-cycle
 """

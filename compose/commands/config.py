@@ -22,7 +22,7 @@ def _show(
     context: typer.Context,
     *,
     sources: Annotated[bool, typer.Option("--sources", help="Also say where each value comes from.")] = False,
-    output: Annotated[Output | None, typer.Option(help="[default: a table on a terminal, else jsonl]")] = None,
+    output: Annotated[Output | None, typer.Option(help="By default a table on a terminal, else jsonl.")] = None,
 ) -> None:
     """Show every setting as it counts; secrets are masked."""
     wiring: Wiring = context.obj

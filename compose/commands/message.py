@@ -28,7 +28,7 @@ def _message(
     conversation: Annotated[
         str, typer.Option(help="Where it is; else an outbox here tells, or the whole store is searched.")
     ] = "",
-    output: Annotated[Output | None, typer.Option(help="[default: a table on a terminal, else jsonl]")] = None,
+    output: Annotated[Output | None, typer.Option(help="By default a table on a terminal, else jsonl.")] = None,
 ) -> None:
     """Show one message's whole story: outboxes, log positions, each transition with its version, owner and epoch.
 

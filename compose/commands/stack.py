@@ -73,7 +73,7 @@ def _down(
 def _status(
     context: typer.Context,
     *,
-    output: Annotated[Output | None, typer.Option(help="[default: a table on a terminal, else jsonl]")] = None,
+    output: Annotated[Output | None, typer.Option(help="By default a table on a terminal, else jsonl.")] = None,
 ) -> None:
     """Show servers and workers: what they do, where they listen, where their logs are. Exits with 5 unless all run."""
     wiring: Wiring = context.obj

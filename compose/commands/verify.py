@@ -40,14 +40,15 @@ def _verify(  # noqa: PLR0913 - one parameter an option
     grace: Annotated[
         float, typer.Option(min=0, help="Seconds for which a message that moved may still be told otherwise.")
     ] = 60.0,
-    output: Annotated[Output | None, typer.Option(help="[default: a table on a terminal, else jsonl]")] = None,
+    output: Annotated[Output | None, typer.Option(help="By default a table on a terminal, else jsonl.")] = None,
 ) -> None:
     """Compare log, store and outboxes, beside live workers and clients, and print what is missing or odd.
 
     The log is folded again, as by `twotick replay`, and must give the store row for row; each outbox must agree with
     the store about what its user sent and received, and hold what it has itself written a receipt for: what a user has
-    on another device is no loss. Changes nothing. Exits with 1 where something was found,
-    with 3 where there is nothing to compare of a conversation that was named.
+    on another device is no loss. Changes nothing. Exits with 1 where something was found, with 3 where there is
+    nothing to compare of a conversation that was named. As for `twotick replay`, `worker.operators` has to be here
+    what it is for the workers.
     """
     from compose.verifying import Receipts, read_outbox
 

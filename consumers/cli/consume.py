@@ -31,7 +31,7 @@ class LogForm(StrEnum):
 
 
 _CODES = "\n\n".join(f"{int(code)}: {text}." for code, text in EXIT_CODES.items())
-_EPILOG = f"Exit codes:\n\n{_CODES}"
+_EPILOG = f"Exit codes, of each worker (`code` in the log) and so of the command:\n\n{_CODES}"
 
 
 def register(app: typer.Typer) -> None:
@@ -44,29 +44,37 @@ def _consume(  # noqa: PLR0913 - one parameter an option
     *,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Worker processes on this machine.")] = 1,
     slot: Annotated[int | None, typer.Option(hidden=True, min=0, help="Be the worker of this slot.")] = None,
-    protocol: Annotated[Protocols | None, typer.Option(help="Group protocol.")] = None,
+    protocol: Annotated[Protocols | None, typer.Option(help="Group protocol; by default worker.protocol.")] = None,
     metrics_port: Annotated[
-        int | None, typer.Option(min=0, max=65_000, help="Prometheus port of the first worker; the others follow.")
+        int | None,
+        typer.Option(
+            min=0,
+            max=65_000,
+            help="Prometheus port of the first worker, the others follow; by default worker.metrics_port.",
+        ),
     ] = None,
     deliver: Annotated[
         str | None,
         typer.Option(
-            metavar="webhook:URL", help="Post deliveries there instead of into inboxes.  [default: webhook.url]"
+            metavar="webhook:URL",
+            help="Post deliveries there instead of into inboxes; by default the setting webhook.url.",
         ),
     ] = None,
     deliver_to: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="For these recipients (* and ? match).  [default: webhook.users]"),
+        typer.Option(metavar="PATTERN", help="For these recipients (* and ? match); by default webhook.users."),
     ] = None,
     log: Annotated[LogForm, typer.Option(help="Form of the log lines on standard error.")] = LogForm.TEXT,
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"] | None, typer.Option(help="[default: worker.log_level]")
+        Literal["debug", "info", "warning", "error"] | None,
+        typer.Option(help="Least level of the log lines; by default worker.log_level."),
     ] = None,
 ) -> None:
     """Fold the events topic into the store and answer, until told to stop.
 
     SIGTERM or Ctrl-C finishes what has begun and stops; a second one ends at once. A worker that dies is started
-    again after a growing wait.
+    again after a growing wait, also while no server is reached. Not after 2, 12, 13 or a second 10: it would end the
+    same way. The command ends when no worker is left to run, with the first code that is not 0.
     """
     from consumers.logs import configure
     from consumers.process import node_name

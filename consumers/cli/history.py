@@ -33,7 +33,7 @@ def _history(
     limit: Annotated[int, typer.Option(min=1, help="How many messages at most.")] = 50,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="From the first message on.")] = False,
     output: Annotated[
-        Literal["table", "json", "jsonl"] | None, typer.Option(help="[default: a table on a terminal, else jsonl]")
+        Literal["table", "json", "jsonl"] | None, typer.Option(help="By default a table on a terminal, else jsonl.")
     ] = None,
 ) -> None:
     """Show a conversation's messages as the store has them, newest first. Exits with 3 where there are none."""

@@ -33,7 +33,7 @@ def _migrate(
     *,
     execute: Annotated[bool, typer.Option("--execute", help="Do it; without this it is only shown.")] = False,
     output: Annotated[
-        Literal["table", "json", "jsonl"] | None, typer.Option(help="[default: a table on a terminal, else jsonl]")
+        Literal["table", "json", "jsonl"] | None, typer.Option(help="By default a table on a terminal, else jsonl.")
     ] = None,
 ) -> None:
     """Bring topics and tables to what this version needs; shows what it would do until `--execute`.

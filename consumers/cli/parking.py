@@ -9,7 +9,7 @@ from consumers.cli.shared import FORM_HELP, Form, who
 
 Conversation = Annotated[str, typer.Argument(metavar="CONVERSATION", help="Its id.")]
 Operator = Annotated[
-    str | None, typer.Option("--operator", metavar="NAME", help="In whose name. [default: user@host of this shell]")
+    str | None, typer.Option("--operator", metavar="NAME", help="In whose name; by default user@host of this shell.")
 ]
 Wait = Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for the workers to take note.")]
 

@@ -45,7 +45,7 @@ def _replay(  # noqa: PLR0913 - one parameter an option
         Path | None, typer.Option(metavar="FILE", help="Keep here how far it got, and go on from there if it is there.")
     ] = None,
     output: Annotated[
-        Literal["table", "json", "jsonl"] | None, typer.Option(help="[default: a table on a terminal, else jsonl]")
+        Literal["table", "json", "jsonl"] | None, typer.Option(help="By default a table on a terminal, else jsonl.")
     ] = None,
 ) -> None:
     """Fold the log again beside the live workers: nothing is answered, delivered or committed.
@@ -54,6 +54,9 @@ def _replay(  # noqa: PLR0913 - one parameter an option
     those that differ and, with `--execute`, writes them as the log makes them. With a new SQLite file or keyspace it
     rebuilds all rows there, and compares. The first Ctrl-C stops it in good order (130); with `--state` the same
     command goes on where it was. Exits with 1 where rows differ, with 4 where some could not be mended.
+
+    `worker.operators` has to be here what it is for the workers. Without it parked conversations are folded as if they
+    had never been parked: sound rows differ then, and `--execute` writes wrong ones.
     """
     from consumers.cli.replay_job import ReplayJob, files_told
     from consumers.cli.times import instant_ms, start_ms

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from consumers.stores.contract import Store
 
 Form = Literal["table", "json", "jsonl"]
-FORM_HELP = "[default: a table on a terminal, else jsonl]"
+FORM_HELP = "By default a table on a terminal, else jsonl."
 
 
 class SharedFactory(Protocol):

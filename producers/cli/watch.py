@@ -28,7 +28,10 @@ def _watch(  # noqa: PLR0913 - one parameter an option
     outbox: OutboxFile = None,
     output: Output = None,
 ) -> None:
-    """Show each change of a message that was sent from this outbox, whichever process sends; until Ctrl-C."""
+    """Show each change of a message that was sent from this outbox, whichever process sends; until Ctrl-C.
+
+    It begins with what came in while no client with this outbox ran; what such a client took in before is not shown.
+    """
     import queue
 
     factory: ClientFactory = context.obj

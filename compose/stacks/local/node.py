@@ -34,7 +34,7 @@ class LocalSettings:
     start_timeout_s: float = 120.0
     """How long a server may take to start."""
     jars_folder: Path | None = None
-    """Where the jars are kept; None for the cache folder of the user."""
+    """Where the jars are kept; unset: in the cache folder of the user."""
 
     def __post_init__(self) -> None:
         """Refuse a number of nodes that makes no stack. Raises ValueError."""

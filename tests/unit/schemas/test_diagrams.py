@@ -9,7 +9,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "life-cycle.md"
 
 
 def test_the_page_is_up_to_date():
-    assert PAGE.read_text() == life_cycle_page(), "run `python -m schemas.diagrams > docs/life-cycle.md`"
+    assert PAGE.read_text() == life_cycle_page(), "run `make docs`"
 
 
 def test_every_pair_and_every_guard_is_on_the_page():
