@@ -10,18 +10,22 @@ import typer
 from typer.testing import CliRunner
 
 from producers import Client, InvalidMessageError
+from producers.arrivals import Arrivals, Place
 from producers.checks import Limits
 from producers.cli import register
 from producers.cli.lines import BadLine, GoodLine, read
 from producers.cli.load import Load, messages
 from producers.cli.ports import UsageError, harmless
 from producers.errors import UnknownMessageError
+from schemas.records import Delivery
 
 
 class Factory:
     """A deployment whose Kafka cannot be reached."""
 
     user = "alice"
+    offline = False
+    """Whether every client is: where a test need not wait for Kafka."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -31,7 +35,7 @@ class Factory:
 
     def open_client(self, user, *, outbox=None, offline=False):
         path = outbox or self.outbox_path(user)
-        return Client(user, outbox=path, bootstrap_servers="127.0.0.1:1", offline=offline).open()
+        return Client(user, outbox=path, bootstrap_servers="127.0.0.1:1", offline=offline or self.offline).open()
 
     def show(self, rows, columns, form):
         for row in rows:
@@ -173,6 +177,52 @@ def test_cancelling_and_retrying(run):
 def test_receiving_and_watching_nothing_end(run):
     assert run("receive", "--as", "bob", "--timeout", 0).exit_code == 0
     assert run("watch", "--timeout", 0.01).exit_code == 0
+
+
+@pytest.fixture
+def arrived(run):
+    """Let three messages have come in for alice."""
+    run.factory.offline = True
+    with run.factory.open_client("alice", offline=True) as me:
+        arrivals = Arrivals(me._database, me._outbox, "alice", me._clock)
+        deliveries = [
+            Delivery("alice", "c", bytes([number]) * 16, "bob", ("alice",), b"hi", "", 1, 2**42, 1)
+            for number in range(3)
+        ]
+        arrivals.apply(deliveries, Place("cluster", "twotick.inbox", 0), 3)
+
+
+@pytest.mark.parametrize("form", [[], ["--output", "table"], ["--output", "jsonl"], ["--output", "json"]])
+def test_what_could_not_be_shown_comes_again_and_was_not_read(run, arrived, form):
+    shown = []
+
+    def show(row):
+        if shown:
+            raise OSError(28, "No space left on device")
+        shown.append(row)
+
+    run.factory.follow = lambda columns, form: show
+    run.factory.show = lambda rows, columns, form: [show(row) for row in rows]
+    result = run("receive", "--read", "--timeout", 0, *form)
+    assert isinstance(result.exception, OSError)
+    with run.factory.open_client("alice", offline=True) as me:
+        assert me.stats().outbox.waiting == 2
+        read = me._database.connection().execute("SELECT count(*) FROM deliveries WHERE was_read = 1").fetchone()[0]
+        assert read == 1
+
+
+@pytest.mark.parametrize("form", [[], ["--output", "table"]])
+def test_what_is_received_is_shown_as_it_comes(run, arrived, form):
+    waiting = []
+
+    def show(row):
+        with run.factory.open_client("alice", offline=True) as me:
+            waiting.append(me.stats().outbox.waiting)
+        raise KeyboardInterrupt
+
+    run.factory.follow = lambda columns, form: show
+    assert run("receive", "--timeout", 0, *form).exit_code == 130
+    assert waiting == [3]
 
 
 def test_no_user(run):
