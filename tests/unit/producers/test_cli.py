@@ -2,6 +2,7 @@
 
 # ruff: noqa: D102 - what stands in for the real thing is named after it
 
+import io
 import json
 import sys
 
@@ -13,10 +14,11 @@ from producers import Client, InvalidMessageError
 from producers.arrivals import Arrivals, Place
 from producers.checks import Limits
 from producers.cli import register
-from producers.cli.lines import BadLine, GoodLine, read
+from producers.cli.lines import LINE_BYTES_MAX, BadLine, GoodLine, read, split
 from producers.cli.load import Load, messages
-from producers.cli.ports import UsageError, harmless
-from producers.errors import UnknownMessageError
+from producers.cli.ports import NotFoundError, UsageError, harmless
+from producers.errors import DeniedError, UnknownMessageError, UnreachableError
+from producers.sent import Sent
 from schemas.records import Delivery
 
 
@@ -95,6 +97,103 @@ def test_a_refused_text_writes_nothing(run):
     assert rows(run("outbox", "list")) == []
 
 
+@pytest.mark.parametrize(
+    ("what", "options", "named"),
+    [
+        (["--file", "-"], ["--to", "bob"], "--to"),
+        (["--file", "-"], ["--conversation", "c"], "--conversation"),
+        (["--file", "-"], ["--expires-in", 60], "--expires-in"),
+        (["--count", 1], ["--conversation", "c"], "--conversation"),
+        (["--count", 1], ["--expires-in", 60], "--expires-in"),
+        (["--count", 1], ["--strict"], "--strict"),
+        (["--count", 1], ["--rate", "inf"], "--rate"),
+        (["hi", "--to", "bob"], ["--rate", 5], "--rate"),
+        (["hi", "--to", "bob"], ["--size", 5], "--size"),
+    ],
+)
+def test_options_that_say_nothing_about_what_is_sent_are_refused(run, what, options, named):
+    run.factory.offline = True
+    error = run("send", *what, *options, "--timeout", 0).exception
+    assert isinstance(error, UsageError)
+    assert named in error.message
+    assert not run.factory.outbox_path("alice").exists()
+
+
+def test_a_line_without_an_end_takes_bounded_memory():
+    class Endless(io.RawIOBase):
+        largest = 0
+
+        def readable(self):
+            return True
+
+        def readline(self, size=-1, /):
+            assert 0 < size <= LINE_BYTES_MAX + 1
+            self.largest += size
+            return b"x" * size if self.largest < 4 * LINE_BYTES_MAX else b""
+
+    (bad,) = read(split(Endless()), "alice", Limits())
+    assert bad == BadLine(1, f"longer than {LINE_BYTES_MAX} bytes")
+
+
+def test_lines_after_one_that_is_too_long_keep_their_numbers():
+    stream = io.BytesIO(b"x" * (3 * LINE_BYTES_MAX) + b'\n{"to": "bob", "body": "x"}\n{"to": "bob", "body": "y"}')
+    assert [line.number for line in read(split(stream), "alice", Limits())] == [1, 2, 3]
+
+
+def test_lines_are_utf_8_whatever_they_look_like():
+    mark, other = read(
+        ['\ufeff{"to": "bob", "body": "é"}'.encode(), '{"to": "bob", "body": "x"}'.encode("utf-16")], "alice", Limits()
+    )
+    assert isinstance(mark, GoodLine)
+    assert mark.message.body == "é"
+    assert isinstance(other, BadLine)
+
+
+@pytest.fixture
+def told(run, monkeypatch):
+    """Return what makes clients without threads that were told something about Kafka."""
+
+    def tell(*, error=None, **health):
+        def open_client(user, *, outbox=None, offline=False):
+            me = Client(user, outbox=outbox or run.factory.outbox_path(user), offline=True).open()
+            me._health.set(**health)
+            if error is not None:
+                me._health.fail(error)
+            return me
+
+        monkeypatch.setattr(run.factory, "open_client", open_client)
+
+    return tell
+
+
+@pytest.mark.parametrize("wait", [[], ["--wait", "sent"]])
+def test_why_nothing_goes_out_is_said_and_the_message_shown(run, told, wait):
+    told(error=DeniedError("Kafka refuses this client: wrong password", "Check its credentials."))
+    result = run("send", "hi", "--to", "bob", "--timeout", 0.01, *wait)
+    assert (result.exit_code, len(rows(result))) == (1, 1)
+    assert "Kafka refuses this client: wrong password. Check its credentials." in result.stderr
+    assert "Kafka was not reached" not in result.stderr
+    told(error=UnreachableError("there is no topic", "Make it."))
+    result = run("send", "hi", "--to", "bob", "--timeout", 0.01, *wait)
+    assert (result.exit_code, len(rows(result))) == (5, 1)
+    assert "there is no topic. Make it." in result.stderr
+
+
+def test_who_stands_by_does_not_say_that_kafka_was_not_reached(run, told):
+    told(pumping=False)
+    result = run("send", "hi", "--to", "bob", "--timeout", 0)
+    assert "Kafka was not reached" not in result.stderr
+    assert "1 events stay in the outbox" in result.stderr
+
+
+def test_what_is_sent_and_not_read_yet_is_partly_done(run, told, monkeypatch):
+    told(reachable=True, pumping=True)
+    monkeypatch.setattr(Sent, "state", "sent")
+    result = run("send", "hi", "--to", "bob", "--wait", "read", "--timeout", 0)
+    assert result.exit_code == 4
+    assert result.stderr == "1 of 1 messages are not read yet\n"
+
+
 FILE = (
     b'{"to": "bob", "body": "one"}\n'
     b"\n"
@@ -167,11 +266,30 @@ def test_cancelling_and_retrying(run):
     assert "0 events are due" in run("outbox", "retry", message_id).stderr
     assert rows(run("outbox", "cancel", message_id))[0]["state"] == "failed(cancelled)"
     assert rows(run("outbox", "list", "--pending")) == []
+    result = run("outbox", "cancel", message_id)
+    assert (result.exit_code, rows(result)[0]["state"]) == (0, "failed(cancelled)")
     for command in ("cancel", "retry"):
         error = run("outbox", command, "01a2284b-82e1-763e-96b0-71690944b91d").exception
         assert isinstance(error, UnknownMessageError)
         assert error.exit_code == 3
     assert isinstance(run("outbox", "cancel", "rubbish").exception, UnknownMessageError)
+
+
+def test_it_is_too_late_to_cancel(run, monkeypatch):
+    run.factory.offline = True
+    message_id = rows(run("send", "hi", "--to", "bob", "--timeout", 0))[0]["message_id"]
+    monkeypatch.setattr(Client, "cancel", lambda _client, _message: "delivered")
+    result = run("outbox", "cancel", message_id)
+    assert (result.exit_code, len(rows(result))) == (1, 1)
+    assert "too late to cancel it: it is delivered" in result.stderr
+
+
+@pytest.mark.parametrize("command", [["list"], ["retry"], ["cancel", "01a2284b-82e1-763e-96b0-71690944b91d"]])
+def test_an_outbox_that_is_not_there_is_not_made(run, command):
+    error = run("outbox", *command, "--as", "alcie").exception
+    assert isinstance(error, NotFoundError)
+    assert error.exit_code == 3
+    assert not run.factory.outbox_path("alcie").exists()
 
 
 def test_receiving_and_watching_nothing_end(run):
