@@ -177,18 +177,24 @@ def _send_file(me: "Client", file: Path, *, strict: bool) -> _Result:
         return _Result(me.send_many(good), 0)
     sent: list[Sent] = []
     batch = []
-    bad_lines = 0
-    with _opened(file) as lines:
-        for one in read(split(lines), me.user, me.settings.limits):
-            if isinstance(one, BadLine):
-                bad_lines += 1
-                _tell(file, one)
-                continue
-            batch.append(one.message)
-            if len(batch) >= _BATCH_ROWS:
-                sent += me.send_many(batch)
-                batch.clear()
-    sent += me.send_many(batch)
+    bad_lines = written = 0
+    try:
+        with _opened(file) as lines:
+            for one in read(split(lines), me.user, me.settings.limits):
+                if isinstance(one, BadLine):
+                    bad_lines += 1
+                    _tell(file, one)
+                    continue
+                batch.append(one.message)
+                if len(batch) >= _BATCH_ROWS:
+                    sent += me.send_many(batch)
+                    batch.clear()
+                    written = one.number
+        sent += me.send_many(batch)
+    except BaseException:
+        if written:
+            sys.stderr.write(f"lines 1 to {written} of {file} are in the outbox, go on with line {written + 1}\n")
+        raise
     return _Result(sent, bad_lines)
 
 

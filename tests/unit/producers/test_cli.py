@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from producers import Client, InvalidMessageError
 from producers.arrivals import Arrivals, Place
 from producers.checks import Limits
-from producers.cli import register
+from producers.cli import register, send
 from producers.cli.lines import LINE_BYTES_MAX, BadLine, GoodLine, read, split
 from producers.cli.load import Load, messages
 from producers.cli.ports import NotFoundError, UsageError, harmless
-from producers.errors import DeniedError, UnknownMessageError, UnreachableError
+from producers.errors import DeniedError, OutboxFullError, UnknownMessageError, UnreachableError
 from producers.sent import Sent
 from schemas.records import Delivery
 
@@ -221,6 +221,29 @@ def test_good_lines_of_a_file_are_sent_and_bad_ones_named(run, tmp_path):
     assert "'body' is missing" in told[2]
     assert "\x1b" not in result.stderr
     assert result.exit_code in {1, 4, 5}
+
+
+@pytest.mark.parametrize("error", [OutboxFullError("no room left"), KeyboardInterrupt()])
+def test_how_far_a_file_got_is_said_where_it_was_not_to_its_end(run, tmp_path, monkeypatch, error):
+    run.factory.offline = True
+    monkeypatch.setattr(send, "_BATCH_ROWS", 2)
+    send_many, calls = Client.send_many, []
+
+    def failing(self, messages):
+        calls.append(list(messages))
+        if len(calls) == 3:
+            raise error
+        return send_many(self, calls[-1])
+
+    monkeypatch.setattr(Client, "send_many", failing)
+    (tmp_path / "file").write_bytes(b'{"to": "bob", "body": "x"}\n\n' * 7)
+    result = run("send", "--file", tmp_path / "file")
+    assert f"lines 1 to 7 of {tmp_path}/file are in the outbox, go on with line 8" in result.stderr
+    assert len(rows(run("outbox", "list"))) == 4
+
+
+def test_a_full_disk_is_no_server_that_did_not_answer():
+    assert (OutboxFullError("full").exit_code, OutboxFullError("full").retriable) == (1, True)
 
 
 def test_strict_sends_nothing_where_a_line_is_bad(run, tmp_path):
