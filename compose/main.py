@@ -128,7 +128,8 @@ def _report(error: Exception) -> int:
     hint = getattr(error, "hint", "")
     if message is None and isinstance(error, OSError):
         # The system's no, such as a full disk under standard output, is nobody's fault here.
-        message, hint = str(error), "Look at the disk and at what standard output is."
+        message = str(error)
+        hint = "Check the folder, its disk and its owner." if error.filename else "Look at what standard output is."
     if message is None:
         message = f"unexpected {type(error).__name__}: {error}"
         hint = "This is a fault in twotick. Run it again with --debug to see where."

@@ -220,7 +220,8 @@ class Client:
         Each is handed over at least once: one counts as dealt with when the next is asked for, else it comes again
         after a restart. That is noted for many at once, so after a crash those of the last second come again too, at
         most 100; `mark_taken` and `mark_read` note it at once. That a message was delivered has been told by then;
-        that it was read is `mark_read`.
+        that it was read is `mark_read`. Loops in one client share the messages; of several processes with one outbox
+        each gets all that nobody has dealt with.
         """
         self._check_open()
         return self._inbox.messages(timeout_s)

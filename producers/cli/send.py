@@ -260,10 +260,12 @@ def _say_what_stays(me: "Client") -> None:
         sys.stderr.write(f"{harmless(health.error.message)}. {health.error.hint}\n")
     elif health.pumping and not health.reachable:
         sys.stderr.write("Kafka was not reached. ")
-    sys.stderr.write(
-        f"{counts.fresh + counts.unanswered} events stay in the outbox {me.path}; whichever client opens it sends "
-        "them, so do not send them once more\n"
-    )
+    waiting = counts.fresh + counts.unanswered
+    if waiting:
+        sys.stderr.write(
+            f"{waiting} events stay in the outbox {me.path}; whichever client opens it sends them, so do not send them "
+            "once more\n"
+        )
 
 
 def _row(sent: "Sent") -> dict[str, object]:

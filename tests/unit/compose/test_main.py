@@ -85,7 +85,7 @@ def test_a_full_disk_under_standard_output_is_an_error_and_no_fault(tmp_path: Pa
     assert done.returncode == 1
     assert done.stderr.decode().splitlines() == [
         "error: [Errno 28] No space left on device",
-        "hint: Look at the disk and at what standard output is.",
+        "hint: Look at what standard output is.",
     ]
 
 

@@ -186,6 +186,19 @@ def test_who_stands_by_does_not_say_that_kafka_was_not_reached(run, told):
     assert "1 events stay in the outbox" in result.stderr
 
 
+def test_an_interrupted_wait_for_what_kafka_has_says_nothing_of_the_outbox(run, told, monkeypatch):
+    told(reachable=True, pumping=True)
+
+    def interrupted(sent, *_more):
+        with sent._database.transaction() as connection:
+            connection.execute("DELETE FROM queue")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Sent, "wait", interrupted)
+    result = run("send", "hi", "--to", "bob", "--wait", "read", "--timeout", 0)
+    assert (result.exit_code, result.stderr) == (130, "")
+
+
 def test_what_is_sent_and_not_read_yet_is_partly_done(run, told, monkeypatch):
     told(reachable=True, pumping=True)
     monkeypatch.setattr(Sent, "state", "sent")
