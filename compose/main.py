@@ -76,26 +76,43 @@ def _twotick(
 
 def main() -> NoReturn:
     """Run the command line and end the process with one of the exit codes."""
+    _open_closed_streams()
     app = build_app()
     try:
         app(prog_name="twotick")
-        sys.exit(DONE)
+        code = DONE
     except SystemExit as end:
-        sys.exit(_flushed(end))
+        code = _code(end)
     except Exception as error:  # noqa: BLE001 - the top of the process: every error ends here, as text
-        sys.exit(_report(error))
+        code = _report(error)
+    sys.exit(_flushed(code))
 
 
-def _flushed(end: SystemExit) -> int:
-    """Return the exit code after all is written; a reader that went away, as in `twotick history c | head`, is fine."""
+def _open_closed_streams() -> None:
+    """Give a process that was started without standard streams (`>&-`) ones that lead nowhere, as print has it."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - for good
+
+
+def _code(end: SystemExit) -> int:
+    """Return the exit code; that a reader went away, as in `twotick history c | head`, is fine."""
     if isinstance(end.__context__, BrokenPipeError):
         _abandon_output()
         return DONE
+    return end.code if isinstance(end.code, int) else DONE
+
+
+def _flushed(code: int) -> int:
+    """Return the exit code after all is written, that of an error where it cannot be."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         _abandon_output()
-    return end.code if isinstance(end.code, int) else DONE
+    except OSError as error:
+        _abandon_output()
+        return code or _report(error)
+    return code
 
 
 def _abandon_output() -> None:
@@ -109,6 +126,10 @@ def _report(error: Exception) -> int:
         traceback.print_exception(error)
     message = getattr(error, "message", None)
     hint = getattr(error, "hint", "")
+    if message is None and isinstance(error, OSError):
+        # The system's no, such as a full disk under standard output, is nobody's fault here.
+        message = str(error)
+        hint = "Check the folder, its disk and its owner." if error.filename else "Look at what standard output is."
     if message is None:
         message = f"unexpected {type(error).__name__}: {error}"
         hint = "This is a fault in twotick. Run it again with --debug to see where."

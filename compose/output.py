@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from textwrap import indent
 from typing import Final, TextIO
 
 _INDENT: Final = 2
@@ -27,10 +28,31 @@ def show(rows: Iterable[Mapping[str, object]], columns: Sequence[str], output: s
         case Output.TABLE:
             _table(rows, columns, title)
         case Output.JSON:
-            sys.stdout.write(_as_json([_plain(row) for row in rows], indent=_INDENT) + "\n")
+            _array(rows)
         case Output.JSONL:
             for row in rows:
                 sys.stdout.write(_as_json(_plain(row)) + "\n")
+
+
+def _array(rows: Iterable[Mapping[str, object]]) -> None:
+    """Print one JSON array, each row at once: whoever makes the rows may take it for shown when asked for the next.
+
+    Complete where it is interrupted, and not where an error ends it.
+    """
+    begin = "["
+    try:
+        for row in rows:
+            sys.stdout.write(f"{begin}\n{indent(_as_json(_plain(row), _INDENT), ' ' * _INDENT)}")
+            sys.stdout.flush()
+            begin = ","
+    except KeyboardInterrupt:
+        sys.stdout.write(_end(begin))
+        raise
+    sys.stdout.write(_end(begin))
+
+
+def _end(begin: str) -> str:
+    return "[]\n" if begin == "[" else "\n]\n"
 
 
 class Follower:
@@ -70,9 +92,9 @@ def _usual(stream: TextIO) -> Output:
     return Output.TABLE if stream.isatty() else Output.JSONL
 
 
-def _as_json(value: object, indent: int | None = None) -> str:
+def _as_json(value: object, spaces: int | None = None) -> str:
     """Return JSON in which only what can be printed stands for itself: it goes to terminals too."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    text = json.dumps(value, indent=spaces, ensure_ascii=False)
     if text.isprintable():
         return text
     # What JSON itself escapes is escaped by now, so nothing but line ends is left outside of texts.

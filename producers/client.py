@@ -81,7 +81,9 @@ class Client:
         """
         self.user = checks.user_id(user, "the user id")
         self.settings = settings or ClientSettings()
-        self.path = Path(outbox) if outbox is not None else default_outbox(user)
+        # Resolved once: a thread connects after the program has changed its folder, and two names of one file share
+        # one lock.
+        self.path = (Path(outbox) if outbox is not None else default_outbox(user)).resolve()
         self._kafka: dict[str, Setting] = dict(kafka or {})
         if bootstrap_servers is not None or "bootstrap.servers" not in self._kafka:
             self._kafka["bootstrap.servers"] = bootstrap_servers or "127.0.0.1:9092"
@@ -185,11 +187,15 @@ class Client:
         return label(self._outbox.cancel(_raw(message if isinstance(message, str) else message.message_id)))
 
     def block(self, user: str, conversation: str | None = None) -> None:
-        """Block a user in a conversation, by default the direct one: the log takes no message from him to us there."""
+        """Block a user in a conversation, by default the direct one: the log takes no message from him to us there.
+
+        Written into the outbox like a message; it counts from where the log has it. Raises InvalidMessageError,
+        OutboxError.
+        """
         self._block(user, conversation, Kind.BLOCK)
 
     def unblock(self, user: str, conversation: str | None = None) -> None:
-        """Undo `block`."""
+        """Undo `block`. Raises as it does."""
         self._block(user, conversation, Kind.UNBLOCK)
 
     def _block(self, user: str, conversation: str | None, kind: Kind) -> None:
@@ -212,7 +218,10 @@ class Client:
         """Yield messages for this user as they come; end when none came for `timeout_s` (None: never).
 
         Each is handed over at least once: one counts as dealt with when the next is asked for, else it comes again
-        after a restart. That it was delivered has been told by then; that it was read is `mark_read`.
+        after a restart. That is noted for many at once, so after a crash those of the last second come again too, at
+        most 100; `mark_taken` and `mark_read` note it at once. That a message was delivered has been told by then;
+        that it was read is `mark_read`. Loops in one client share the messages; of several processes with one outbox
+        each gets all that nobody has dealt with.
         """
         self._check_open()
         return self._inbox.messages(timeout_s)
@@ -257,7 +266,7 @@ class Client:
         return self._health.read()
 
     def flush(self, timeout_s: float) -> int:
-        """Wait until Kafka has confirmed all that is written; return how many events it has not.
+        """Wait up to `timeout_s` seconds until Kafka has confirmed all; return how many events it has not.
 
         Those stay in the outbox. Confirmed is not answered: `Sent.wait` waits for an answer.
         """
@@ -356,8 +365,10 @@ class Client:
         event = Event(Kind.HELLO, new_id(now_ms), conversation, NO_ID, self.user, NO_ID)
         return conversation, self._codec.encode(event)
 
-    def _prune(self) -> int:
-        return prune(self._database, self.log_ms() - round(self.settings.keep_days * _DAY_MS))
+    def _prune(self) -> int | None:
+        """Prune once the log's time is known: a clock that is a year ahead should not forget a year."""
+        now = self._outbox.now()
+        return prune(self._database, now.ms - round(self.settings.keep_days * _DAY_MS)) if now.known else None
 
 
 def default_outbox(user: str) -> Path:

@@ -38,7 +38,7 @@ class Engine:
         lock_path: Path,
         make_pump: Callable[[], Pump],
         make_listener: Callable[[], Listener],
-        prune: Callable[[], object],
+        prune: Callable[[], int | None],
         health: HealthBoard,
         name: str,
     ) -> None:
@@ -112,8 +112,7 @@ class Engine:
         try:
             prune_at = 0.0
             while not self._stop.is_set():
-                if time.monotonic() >= prune_at:
-                    self._patiently(self._prune)
+                if time.monotonic() >= prune_at and self._patiently(self._prune) is not None:
                     prune_at = time.monotonic() + PRUNE_EVERY_S
                 self._patiently(pump.turn)
         finally:

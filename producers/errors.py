@@ -23,6 +23,9 @@ class ClientClosedError(ClientError):
 class OutboxError(ClientError):
     """The outbox's file cannot be used as it is."""
 
+    exit_code = 1
+    """Where waiting helps too: to be told from a server that did not answer, when all is in the outbox."""
+
 
 class OutboxBusyError(OutboxError):
     """Other processes kept the outbox locked for longer than the time-out; nothing was written."""

@@ -12,7 +12,8 @@ from schemas.identity import text_of
 
 _PAGE = 20
 """Bodies that are in memory at once."""
-_TAKEN_ROWS = 100
+_TAKEN_ROWS, _TAKEN_S = 100, 1.0
+"""Each note of what was dealt with is a write to the disk: after so many messages, or after so long."""
 _WAIT_S = 0.5
 
 
@@ -57,13 +58,15 @@ class Inbox:
     def messages(self, timeout_s: float | None) -> Iterator[Incoming]:
         """Yield messages as they come; end when none came for `timeout_s` (None: never)."""
         done: list[int] = []
+        noted_at = time.monotonic()
         try:
             while (arrival := self._next(timeout_s, done)) is not None:
                 yield self._incoming(arrival)
                 # Asked for the next one: this one is dealt with.
                 done.append(arrival.arrival)
-                if len(done) >= _TAKEN_ROWS:
+                if len(done) >= _TAKEN_ROWS or time.monotonic() - noted_at >= _TAKEN_S:
                     self._taken(done)
+                    noted_at = time.monotonic()
         finally:
             self._taken(done)
 

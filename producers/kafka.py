@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, NamedTuple, Protocol
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from producers.errors import DeniedError
 from schemas.topics import CONSUMER, PRODUCER, Setting, client_config
 
 log = logging.getLogger("producers.kafka.library")
@@ -103,7 +104,9 @@ _DENIED = frozenset(
         KafkaError._UNSUPPORTED_FEATURE,  # noqa: SLF001
     }
 )
-UNREACHABLE = frozenset({KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE})  # noqa: SLF001
+NO_BROKER = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001
+"""Comes after the errors that say why."""
+UNREACHABLE = frozenset({NO_BROKER, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._SSL})  # noqa: SLF001
 NO_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})  # noqa: SLF001
 OFFSET_GONE = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001
 
@@ -121,7 +124,7 @@ OnError = Callable[[ErrorPort], None]
 
 
 def make_producer(passthrough: Mapping[str, Setting], linger_ms: int, in_flight_max: int, on_error: OnError) -> Any:  # noqa: ANN401 - a ProducerPort
-    """Return an idempotent producer with the contract's pinned settings. Raises PinnedSettingError."""
+    """Return an idempotent producer with the contract's pinned settings. Raises PinnedSettingError, DeniedError."""
     ours: dict[str, Setting] = {
         "client.id": "twotick-client",
         "linger.ms": linger_ms,
@@ -132,7 +135,13 @@ def make_producer(passthrough: Mapping[str, Setting], linger_ms: int, in_flight_
         "allow.auto.create.topics": False,
     }
     config: dict[str, Any] = client_config({**ours, **passthrough}, PRODUCER)
-    return Producer({**config, "error_cb": on_error}, logger=log)
+    try:
+        return Producer({**config, "error_cb": on_error}, logger=log)
+    except KafkaException as error:
+        raise DeniedError(
+            f"Kafka's client library does not take these settings: {error.args[0].str().strip()}",
+            "Mend them; librdkafka's documentation lists all, and what they may be.",
+        ) from error
 
 
 class KafkaConsumer:

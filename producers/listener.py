@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 
 from producers.arrivals import Arrivals, Place
-from producers.errors import DeniedError
+from producers.errors import DeniedError, UnreachableError
 from producers.health import HealthBoard
 from producers.kafka import OFFSET_GONE, ConsumerPort, ErrorPort, Fate, MessagePort, OnError, fate_of
 from producers.settings import ClientSettings
@@ -114,6 +114,9 @@ class Listener:
         found = consumer.topic(INBOX, _METADATA_WAIT_S)
         if found.partitions == 0:
             log.debug("there is no topic %s yet", INBOX)
+            self._parts.health.fail(
+                UnreachableError(f"there is no topic {INBOX} yet", "Create it with `twotick migrate --execute`.")
+            )
             return False
         place = Place(found.cluster_id, INBOX, partition_of(self._key, found.partitions))
         low, high = consumer.watermarks(place.topic, place.partition, _METADATA_WAIT_S)

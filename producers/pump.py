@@ -20,7 +20,7 @@ from producers.clock import Clock, Estimate, better, measured
 from producers.database import Database
 from producers.errors import DeniedError, UnreachableError
 from producers.health import HealthBoard
-from producers.kafka import NO_TOPIC, UNREACHABLE, ErrorPort, Fate, fate_of
+from producers.kafka import NO_BROKER, NO_TOPIC, UNREACHABLE, ErrorPort, Fate, fate_of
 from producers.line import HELLO, Line, MakeProducer
 from producers.pages import FRESH, NO_ROOM, Due, Reports, Room, Row
 from producers.settings import ClientSettings
@@ -124,6 +124,13 @@ class Pump:
         log.debug("Kafka's client says: %s", error.str())
         if error.code() in UNREACHABLE:
             self._parts.health.set(reachable=False)
+            if error.code() != NO_BROKER:
+                self._parts.health.fail(
+                    UnreachableError(
+                        f"Kafka was not reached: {error.str()}",
+                        "Check bootstrap.servers, and that a server runs there.",
+                    )
+                )
         elif fate_of(error) is Fate.DENIED:
             self._deny(error)
 

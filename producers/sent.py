@@ -89,7 +89,8 @@ class Sent:
         """Wait until the message is `sent`, `delivered` or `read` (or further) and return its state.
 
         `timeout_s` is in seconds, None waits for ever. Raises DeliveryFailedError when it failed, WaitTimeoutError
-        (retriable: the outbox goes on) when time is up, and what keeps the client from working at all, DeniedError.
+        (retriable: the outbox goes on) when time is up, what keeps the client from working at all, such as DeniedError,
+        ClientClosedError where it is closed meanwhile, and ValueError for a state that nobody can wait for.
         """
         if state not in _TARGETS:
             raise ValueError(f"state is {state!r}, it must be one of {', '.join(_TARGETS)}")

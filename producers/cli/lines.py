@@ -3,12 +3,15 @@
 import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from producers.checks import Checked, Limits, Outgoing, check
 from producers.errors import InvalidMessageError
 
 _FIELDS = frozenset({"to", "body", "conversation", "content_type", "expires_in_s", "expires_at", "delivery_timeout_s"})
+
+LINE_BYTES_MAX = 8 * 1024 * 1024
+"""Above what the largest record takes as JSON with everything escaped."""
 
 
 class BadLine(NamedTuple):
@@ -27,6 +30,14 @@ class GoodLine(NamedTuple):
     checked: Checked
 
 
+def split(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield a stream's lines in bounded memory: of one that is too long, a part that is too long as well."""
+    while line := stream.readline(LINE_BYTES_MAX + 1):
+        yield line
+        while len(line) > LINE_BYTES_MAX and not line.endswith(b"\n"):
+            line = stream.readline(LINE_BYTES_MAX + 1)
+
+
 def read(lines: Iterable[bytes], user: str, limits: Limits) -> Iterator[GoodLine | BadLine]:
     """Yield what each line is; empty ones are passed over."""
     for number, line in enumerate(lines, 1):
@@ -39,8 +50,11 @@ def read(lines: Iterable[bytes], user: str, limits: Limits) -> Iterator[GoodLine
 
 
 def _message(line: bytes) -> Outgoing:
+    if len(line) > LINE_BYTES_MAX:
+        raise InvalidMessageError(f"longer than {LINE_BYTES_MAX} bytes")
     try:
-        found = json.loads(line)
+        # Of bytes json.loads would guess the encoding; JSON lines are UTF-8, some with a mark in front.
+        found = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise InvalidMessageError(f"no JSON: {error}") from None
     if not isinstance(found, dict):

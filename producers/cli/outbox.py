@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from producers.cli.ports import ClientFactory, OutboxFile, Output, User, user_of
+from producers.cli.ports import EXIT_FAILED, ClientFactory, NotFoundError, OutboxFile, Output, User, user_of
 
 if TYPE_CHECKING:
     from producers.client import Client
@@ -24,8 +24,13 @@ def register(app: typer.Typer) -> None:
 
 
 def _offline(context: typer.Context, user: str, outbox: OutboxFile) -> "Client":
+    """Return a client of an outbox that is there: a name that is misspelt should not make one."""
     factory: ClientFactory = context.obj
-    return factory.open_client(user_of(factory, user), outbox=outbox, offline=True)
+    named = user_of(factory, user)
+    path = outbox or factory.outbox_path(named)
+    if not path.exists():
+        raise NotFoundError(f"there is no outbox {path}", "Name another user with --as, or the file with --outbox.")
+    return factory.open_client(named, outbox=outbox, offline=True)
 
 
 def _list(  # noqa: PLR0913 - one parameter an option
@@ -66,13 +71,19 @@ def _cancel(
     outbox: OutboxFile = None,
     output: Output = None,
 ) -> None:
-    """Cancel a message that is not sent yet; where Kafka may have it already, the log decides."""
+    """Cancel a message that is not sent yet; where Kafka may have it already, the log decides.
+
+    Exits with 1 where it is too late.
+    """
     factory: ClientFactory = context.obj
     with _offline(context, user, outbox) as me:
         state = me.cancel(message_id)
         if state == "pending":
             sys.stderr.write("asked the log to cancel it; whichever came first counts\n")
         factory.show([_row(me.find(message_id).outlook(), me.log_ms())], _COLUMNS, output)
+    if state not in {"pending", "failed(cancelled)"}:
+        sys.stderr.write(f"too late to cancel it: it is {state}\n")
+        raise typer.Exit(EXIT_FAILED)
 
 
 def _row(found: "Outlook", log_ms: int) -> dict[str, object]:

@@ -47,6 +47,12 @@ class UsageError(ClientError):
     exit_code = 2
 
 
+class NotFoundError(ClientError):
+    """What was named is not there."""
+
+    exit_code = 3
+
+
 User = Annotated[str, typer.Option("--as", metavar="USER", help="Whose outbox; by default the setting user.name.")]
 OutboxFile = Annotated[Path | None, typer.Option("--outbox", help="The outbox's file, where it is not the usual one.")]
 Output = Annotated[

@@ -1,5 +1,6 @@
 """`twotick receive`: what came in, and what comes."""
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -33,21 +34,24 @@ def _receive(  # noqa: PLR0913 - one parameter an option
     outbox: OutboxFile = None,
     output: Output = None,
 ) -> None:
-    """Show messages that came in and were not shown yet."""
+    """Show messages that came in and were not shown yet, each as it comes.
+
+    A message counts as shown, and with `--read` as read, when it is written to standard output.
+    """
     factory: ClientFactory = context.obj
-    with factory.open_client(user_of(factory, user), outbox=outbox) as me:
-        messages = _messages(me, None if follow else timeout_s, limit, read=read)
-        try:
-            if follow or output is Form.JSONL:
+    try:
+        with (
+            factory.open_client(user_of(factory, user), outbox=outbox) as me,
+            closing(_messages(me, None if follow else timeout_s, limit, read=read)) as messages,
+        ):
+            if output is Form.JSON and not follow:
+                factory.show(map(_row, messages), _COLUMNS, output)
+            else:
                 show = factory.follow(_COLUMNS, output)
                 for message in messages:
                     show(_row(message))
-            else:
-                factory.show(map(_row, messages), _COLUMNS, output)
-        except KeyboardInterrupt:
-            raise typer.Exit(EXIT_INTERRUPTED) from None
-        finally:
-            messages.close()
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 def _messages(

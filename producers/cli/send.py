@@ -4,6 +4,7 @@ import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
+from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
 
@@ -33,6 +34,13 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("message_id", "conversation", "to", "state", "version", "reason")
 _BATCH_ROWS = 1_000
+_NAMES = {"text": "a text", "file": "--file", "count": "--count"}
+_ABOUT = {
+    "text": frozenset({"to", "conversation", "expires_in_s"}),
+    "file": frozenset({"strict"}),
+    "count": frozenset({"to", "rate", "size", "conversations", "recipients"}),
+}
+"""Which options say something about what is sent; all others go with everything."""
 
 
 class Target(StrEnum):
@@ -59,15 +67,18 @@ def _send(  # noqa: PLR0913 - one parameter an option
     context: typer.Context,
     *,
     text: Annotated[str | None, typer.Argument(help="What to say.")] = None,
-    to: Annotated[list[str] | None, typer.Option("--to", metavar="USER", help="A recipient; may be repeated.")] = None,
-    conversation: Annotated[str, typer.Option(help="The conversation; by default the direct one.")] = "",
+    to: Annotated[
+        list[str] | None,
+        typer.Option("--to", metavar="USER", help="A recipient of a text or of test load; may be repeated."),
+    ] = None,
+    conversation: Annotated[str, typer.Option(help="A text's conversation; by default the direct one.")] = "",
     user: User = "",
     file: Annotated[
         Path | None, typer.Option(metavar="FILE", help='JSON lines {"to": ..., "body": ...}; "-" is standard input.')
     ] = None,
     strict: Annotated[bool, typer.Option(help="With --file: send nothing where one line is bad.")] = False,
     expires_in_s: Annotated[
-        float | None, typer.Option("--expires-in", metavar="SECONDS", help="Give up what is not sent by then.")
+        float | None, typer.Option("--expires-in", metavar="SECONDS", help="A text: give up what is not sent by then.")
     ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Send test load: so many messages.")] = None,
     rate: Annotated[float, typer.Option(min=0, help="Test load: messages a second; 0 is as fast as it goes.")] = 0,
@@ -82,11 +93,16 @@ def _send(  # noqa: PLR0913 - one parameter an option
     """Send a text, the messages of a file, or test load.
 
     Everything is in the outbox, on disk, before it is sent. What is not through when the time is up, or when you
-    press Ctrl-C, stays there and goes out at the next start of any client with this outbox.
+    press Ctrl-C, stays there and goes out at the next start of any client with this outbox: to send it once more would
+    double it. Without `--wait` it is through when Kafka has it. Exits with 5 where a server did not answer in time,
+    with 4 where only some messages are through, or all are sent but not as far as `--wait` says.
     """
     factory: ClientFactory = context.obj
     if sum(given is not None for given in (text, file, count)) != 1:
         raise UsageError("nothing to send, or too much", "Give one of a text, --file FILE and --count N.")
+    _check_together(context, "text" if text is not None else "file" if file is not None else "count")
+    if isinf(rate):
+        raise UsageError("--rate is no number of messages a second", "0 is as fast as it goes.")
     if text is not None and not to:
         raise UsageError("a text without a recipient", "Name one with --to USER.")
     me = factory.open_client(user_of(factory, user), outbox=outbox)
@@ -112,6 +128,20 @@ def _send(  # noqa: PLR0913 - one parameter an option
         raise typer.Exit(code)
 
 
+def _check_together(context: typer.Context, what: str) -> None:
+    """Refuse options that say nothing about what is sent. Raises UsageError."""
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        about = [kind for kind, options in _ABOUT.items() if option.name in options]
+        if about and what not in about:
+            raise UsageError(
+                f"{option.opts[0]} says nothing about {_NAMES[what]}",
+                "It goes with " + " or with ".join(_NAMES[kind] for kind in about) + ".",
+            )
+
+
 def _load(  # noqa: PLR0913, PLR0917 - the options
     count: int, rate: float, size: int, conversations: int, recipients: int, to: tuple[str, ...], prefix: str
 ) -> "Load":
@@ -133,11 +163,11 @@ def _send_load(me: "Client", load: "Load") -> "Sequence[Sent]":
 
 def _send_file(me: "Client", file: Path, *, strict: bool) -> _Result:
     """Send the good lines in batches of one transaction each, and tell of the bad ones."""
-    from producers.cli.lines import BadLine, read
+    from producers.cli.lines import BadLine, read, split
 
     if strict:
         with _opened(file) as lines:
-            found = list(read(lines, me.user, me.settings.limits))
+            found = list(read(split(lines), me.user, me.settings.limits))
         bad = [line for line in found if isinstance(line, BadLine)]
         for line in bad:
             _tell(file, line)
@@ -147,18 +177,24 @@ def _send_file(me: "Client", file: Path, *, strict: bool) -> _Result:
         return _Result(me.send_many(good), 0)
     sent: list[Sent] = []
     batch = []
-    bad_lines = 0
-    with _opened(file) as lines:
-        for one in read(lines, me.user, me.settings.limits):
-            if isinstance(one, BadLine):
-                bad_lines += 1
-                _tell(file, one)
-                continue
-            batch.append(one.message)
-            if len(batch) >= _BATCH_ROWS:
-                sent += me.send_many(batch)
-                batch.clear()
-    sent += me.send_many(batch)
+    bad_lines = written = 0
+    try:
+        with _opened(file) as lines:
+            for one in read(split(lines), me.user, me.settings.limits):
+                if isinstance(one, BadLine):
+                    bad_lines += 1
+                    _tell(file, one)
+                    continue
+                batch.append(one.message)
+                if len(batch) >= _BATCH_ROWS:
+                    sent += me.send_many(batch)
+                    batch.clear()
+                    written = one.number
+        sent += me.send_many(batch)
+    except BaseException:
+        if written:
+            sys.stderr.write(f"lines 1 to {written} of {file} are in the outbox, go on with line {written + 1}\n")
+        raise
     return _Result(sent, bad_lines)
 
 
@@ -176,37 +212,60 @@ def _tell(file: Path, line: "BadLine") -> None:
 
 
 def _finish(me: "Client", result: _Result, wait: Target | None, deadline: float) -> int:
-    """Wait for what was asked for; return the exit code."""
-    from producers.errors import DeliveryFailedError, WaitTimeoutError
-
-    failed = late = 0
+    """Wait for what was asked for, say what is missing; return the exit code."""
     if wait is None:
-        late = min(me.flush(max(0.0, deadline - time.monotonic())), len(result.sent))
+        failed, late = 0, min(me.flush(max(0.0, deadline - time.monotonic())), len(result.sent))
+        is_stuck = late > 0
     else:
-        for sent in result.sent:
-            try:
-                sent.wait(wait.value, max(0.0, deadline - time.monotonic()))
-            except DeliveryFailedError as error:
-                failed += 1
-                sys.stderr.write(f"{harmless(error.message)}\n")
-            except WaitTimeoutError:
-                late += 1
-    if late:
+        failed, behind = _wait(result.sent, wait, deadline)
+        late, is_stuck = len(behind), any(sent.state == "pending" for sent in behind)
+        if late:
+            sys.stderr.write(f"{late} of {len(result.sent)} messages are not {wait.value} yet\n")
+    if is_stuck:
         _say_what_stays(me)
-    if failed or late or result.bad_lines:
-        if failed + late < len(result.sent):
-            return EXIT_PARTLY
-        return EXIT_FAILED if failed or not late else EXIT_UNREACHABLE
-    return 0
+    if not (failed or late or result.bad_lines):
+        return 0
+    if failed + late < len(result.sent):
+        return EXIT_PARTLY
+    if failed or not late or _is_refused(me):
+        return EXIT_FAILED
+    return EXIT_UNREACHABLE if is_stuck else EXIT_PARTLY
+
+
+def _wait(sent: "Sequence[Sent]", wait: Target, deadline: float) -> "tuple[int, list[Sent]]":
+    """Return how many failed, and which are not so far."""
+    from producers.errors import DeliveryFailedError, DeniedError, WaitTimeoutError
+
+    failed, behind = 0, []
+    for one in sent:
+        try:
+            one.wait(wait.value, max(0.0, deadline - time.monotonic()))
+        except DeliveryFailedError as error:
+            failed += 1
+            sys.stderr.write(f"{harmless(error.message)}\n")
+        except (WaitTimeoutError, DeniedError):
+            behind.append(one)
+    return failed, behind
+
+
+def _is_refused(me: "Client") -> bool:
+    error = me.health().error
+    return error is not None and not error.retriable
 
 
 def _say_what_stays(me: "Client") -> None:
-    counts = me.stats().outbox
-    reached = "" if me.health().reachable else "Kafka was not reached. "
-    sys.stderr.write(
-        f"{reached}{counts.fresh + counts.unanswered} events stay in the outbox {me.path} and go out at the next "
-        "start of a client that uses it\n"
-    )
+    """Say why not all is through, and that it must not be sent once more."""
+    health, counts = me.health(), me.stats().outbox
+    if health.error is not None:
+        sys.stderr.write(f"{harmless(health.error.message)}. {health.error.hint}\n")
+    elif health.pumping and not health.reachable:
+        sys.stderr.write("Kafka was not reached. ")
+    waiting = counts.fresh + counts.unanswered
+    if waiting:
+        sys.stderr.write(
+            f"{waiting} events stay in the outbox {me.path}; whichever client opens it sends them, so do not send them "
+            "once more\n"
+        )
 
 
 def _row(sent: "Sent") -> dict[str, object]:

@@ -1,5 +1,6 @@
 """`twotick watch`: ticks, live."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -36,17 +37,15 @@ def _watch(  # noqa: PLR0913 - one parameter an option
 
     factory: ClientFactory = context.obj
     ticks: queue.SimpleQueue[Tick] = queue.SimpleQueue()
-    with factory.open_client(user_of(factory, user), outbox=outbox) as me:
-        me.on_tick(ticks.put)
-        shown, show = 0, factory.follow(_COLUMNS, output)
-        try:
+    try:
+        with factory.open_client(user_of(factory, user), outbox=outbox) as me, suppress(queue.Empty):
+            me.on_tick(ticks.put)
+            shown, show = 0, factory.follow(_COLUMNS, output)
             while limit is None or shown < limit:
                 show(_row(ticks.get(timeout=timeout_s)))
                 shown += 1
-        except queue.Empty:
-            return
-        except KeyboardInterrupt:
-            raise typer.Exit(EXIT_INTERRUPTED) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 def _row(tick: "Tick") -> dict[str, object]:

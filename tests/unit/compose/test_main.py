@@ -77,6 +77,25 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_a_full_disk_under_standard_output_is_an_error_and_no_fault(tmp_path: Path) -> None:
+    environ = {**os.environ, "PYTHONPATH": str(Path.cwd()), "HOME": str(tmp_path), "PYTHONUNBUFFERED": ""}
+    command = [sys.executable, "-m", "compose.main", "config", "show"]
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+        done = subprocess.run(command, env=environ, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert done.stderr.decode().splitlines() == [
+        "error: [Errno 28] No space left on device",
+        "hint: Look at what standard output is.",
+    ]
+
+
+def test_without_standard_streams_nothing_is_printed_and_all_is_done(tmp_path: Path) -> None:
+    environ = {**os.environ, "PYTHONPATH": str(Path.cwd()), "HOME": str(tmp_path)}
+    command = f"{sys.executable} -m compose.main config show <&- >&-"
+    done = subprocess.run(["/bin/sh", "-c", command], env=environ, cwd=tmp_path, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [(SettingsError("x"), 2), (NotFoundError("x"), 3), (UnreachableError("x"), 5), (RuntimeError("x"), 1)],

@@ -2,12 +2,17 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from compose.output import Follower, harmless, show
 
-ROWS = [{"id": 1, "text": "hi [bold]\x1b[31m", "who": ("a", "b")}, {"id": 2, "text": "ü", "who": ()}]
+ROWS: list[dict[str, Any]] = [
+    {"id": 1, "text": "hi [bold]\x1b[31m", "who": ("a", "b")},
+    {"id": 2, "text": "ü", "who": ()},
+]
 
 
 def test_json_lines_hold_every_column(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,3 +83,24 @@ def test_json_on_a_terminal_obeys_nobody(output: str, capsys: pytest.CaptureFixt
 )
 def test_control_and_formatting_characters_are_escaped(text: str, shown: str) -> None:
     assert harmless(text) == shown
+
+
+def test_rows_of_a_list_are_printed_before_the_next_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = []
+
+    def rows() -> Iterator[dict[str, object]]:
+        for row in ROWS:
+            yield row
+            seen.append(capsys.readouterr().out)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        show(rows(), ("id",), "json")
+    rest = capsys.readouterr().out
+    assert '"id": 1' in seen[0]
+    assert json.loads("".join([*seen, rest])) == [{**row, "who": list(row["who"])} for row in ROWS]
+
+
+def test_a_list_without_rows_is_one_too(capsys: pytest.CaptureFixture[str]) -> None:
+    show([], ("id",), "json")
+    assert capsys.readouterr().out == "[]\n"

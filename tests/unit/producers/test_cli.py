@@ -2,6 +2,7 @@
 
 # ruff: noqa: D102 - what stands in for the real thing is named after it
 
+import io
 import json
 import sys
 
@@ -10,18 +11,23 @@ import typer
 from typer.testing import CliRunner
 
 from producers import Client, InvalidMessageError
+from producers.arrivals import Arrivals, Place
 from producers.checks import Limits
-from producers.cli import register
-from producers.cli.lines import BadLine, GoodLine, read
+from producers.cli import register, send
+from producers.cli.lines import LINE_BYTES_MAX, BadLine, GoodLine, read, split
 from producers.cli.load import Load, messages
-from producers.cli.ports import UsageError, harmless
-from producers.errors import UnknownMessageError
+from producers.cli.ports import NotFoundError, UsageError, harmless
+from producers.errors import DeniedError, OutboxFullError, UnknownMessageError, UnreachableError
+from producers.sent import Sent
+from schemas.records import Delivery
 
 
 class Factory:
     """A deployment whose Kafka cannot be reached."""
 
     user = "alice"
+    offline = False
+    """Whether every client is: where a test need not wait for Kafka."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -31,7 +37,7 @@ class Factory:
 
     def open_client(self, user, *, outbox=None, offline=False):
         path = outbox or self.outbox_path(user)
-        return Client(user, outbox=path, bootstrap_servers="127.0.0.1:1", offline=offline).open()
+        return Client(user, outbox=path, bootstrap_servers="127.0.0.1:1", offline=offline or self.offline).open()
 
     def show(self, rows, columns, form):
         for row in rows:
@@ -91,6 +97,116 @@ def test_a_refused_text_writes_nothing(run):
     assert rows(run("outbox", "list")) == []
 
 
+@pytest.mark.parametrize(
+    ("what", "options", "named"),
+    [
+        (["--file", "-"], ["--to", "bob"], "--to"),
+        (["--file", "-"], ["--conversation", "c"], "--conversation"),
+        (["--file", "-"], ["--expires-in", 60], "--expires-in"),
+        (["--count", 1], ["--conversation", "c"], "--conversation"),
+        (["--count", 1], ["--expires-in", 60], "--expires-in"),
+        (["--count", 1], ["--strict"], "--strict"),
+        (["--count", 1], ["--rate", "inf"], "--rate"),
+        (["hi", "--to", "bob"], ["--rate", 5], "--rate"),
+        (["hi", "--to", "bob"], ["--size", 5], "--size"),
+    ],
+)
+def test_options_that_say_nothing_about_what_is_sent_are_refused(run, what, options, named):
+    run.factory.offline = True
+    error = run("send", *what, *options, "--timeout", 0).exception
+    assert isinstance(error, UsageError)
+    assert named in error.message
+    assert not run.factory.outbox_path("alice").exists()
+
+
+def test_a_line_without_an_end_takes_bounded_memory():
+    class Endless(io.RawIOBase):
+        largest = 0
+
+        def readable(self):
+            return True
+
+        def readline(self, size=-1, /):
+            assert 0 < size <= LINE_BYTES_MAX + 1
+            self.largest += size
+            return b"x" * size if self.largest < 4 * LINE_BYTES_MAX else b""
+
+    (bad,) = read(split(Endless()), "alice", Limits())
+    assert bad == BadLine(1, f"longer than {LINE_BYTES_MAX} bytes")
+
+
+def test_lines_after_one_that_is_too_long_keep_their_numbers():
+    stream = io.BytesIO(b"x" * (3 * LINE_BYTES_MAX) + b'\n{"to": "bob", "body": "x"}\n{"to": "bob", "body": "y"}')
+    assert [line.number for line in read(split(stream), "alice", Limits())] == [1, 2, 3]
+
+
+def test_lines_are_utf_8_whatever_they_look_like():
+    mark, other = read(
+        ['\ufeff{"to": "bob", "body": "é"}'.encode(), '{"to": "bob", "body": "x"}'.encode("utf-16")], "alice", Limits()
+    )
+    assert isinstance(mark, GoodLine)
+    assert mark.message.body == "é"
+    assert isinstance(other, BadLine)
+
+
+@pytest.fixture
+def told(run, monkeypatch):
+    """Return what makes clients without threads that were told something about Kafka."""
+
+    def tell(*, error=None, **health):
+        def open_client(user, *, outbox=None, offline=False):
+            me = Client(user, outbox=outbox or run.factory.outbox_path(user), offline=True).open()
+            me._health.set(**health)
+            if error is not None:
+                me._health.fail(error)
+            return me
+
+        monkeypatch.setattr(run.factory, "open_client", open_client)
+
+    return tell
+
+
+@pytest.mark.parametrize("wait", [[], ["--wait", "sent"]])
+def test_why_nothing_goes_out_is_said_and_the_message_shown(run, told, wait):
+    told(error=DeniedError("Kafka refuses this client: wrong password", "Check its credentials."))
+    result = run("send", "hi", "--to", "bob", "--timeout", 0.01, *wait)
+    assert (result.exit_code, len(rows(result))) == (1, 1)
+    assert "Kafka refuses this client: wrong password. Check its credentials." in result.stderr
+    assert "Kafka was not reached" not in result.stderr
+    told(error=UnreachableError("there is no topic", "Make it."))
+    result = run("send", "hi", "--to", "bob", "--timeout", 0.01, *wait)
+    assert (result.exit_code, len(rows(result))) == (5, 1)
+    assert "there is no topic. Make it." in result.stderr
+
+
+def test_who_stands_by_does_not_say_that_kafka_was_not_reached(run, told):
+    told(pumping=False)
+    result = run("send", "hi", "--to", "bob", "--timeout", 0)
+    assert "Kafka was not reached" not in result.stderr
+    assert "1 events stay in the outbox" in result.stderr
+
+
+def test_an_interrupted_wait_for_what_kafka_has_says_nothing_of_the_outbox(run, told, monkeypatch):
+    told(reachable=True, pumping=True)
+
+    def interrupted(sent, *_more):
+        with sent._database.transaction() as connection:
+            connection.execute("DELETE FROM queue")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Sent, "wait", interrupted)
+    result = run("send", "hi", "--to", "bob", "--wait", "read", "--timeout", 0)
+    assert (result.exit_code, result.stderr) == (130, "")
+
+
+def test_what_is_sent_and_not_read_yet_is_partly_done(run, told, monkeypatch):
+    told(reachable=True, pumping=True)
+    monkeypatch.setattr(Sent, "state", "sent")
+    result = run("send", "hi", "--to", "bob", "--wait", "read", "--timeout", 0)
+    assert result.exit_code == 4
+    assert result.stderr == "1 of 1 messages are not read yet\n"
+
+
 FILE = (
     b'{"to": "bob", "body": "one"}\n'
     b"\n"
@@ -118,6 +234,29 @@ def test_good_lines_of_a_file_are_sent_and_bad_ones_named(run, tmp_path):
     assert "'body' is missing" in told[2]
     assert "\x1b" not in result.stderr
     assert result.exit_code in {1, 4, 5}
+
+
+@pytest.mark.parametrize("error", [OutboxFullError("no room left"), KeyboardInterrupt()])
+def test_how_far_a_file_got_is_said_where_it_was_not_to_its_end(run, tmp_path, monkeypatch, error):
+    run.factory.offline = True
+    monkeypatch.setattr(send, "_BATCH_ROWS", 2)
+    send_many, calls = Client.send_many, []
+
+    def failing(self, messages):
+        calls.append(list(messages))
+        if len(calls) == 3:
+            raise error
+        return send_many(self, calls[-1])
+
+    monkeypatch.setattr(Client, "send_many", failing)
+    (tmp_path / "file").write_bytes(b'{"to": "bob", "body": "x"}\n\n' * 7)
+    result = run("send", "--file", tmp_path / "file")
+    assert f"lines 1 to 7 of {tmp_path}/file are in the outbox, go on with line 8" in result.stderr
+    assert len(rows(run("outbox", "list"))) == 4
+
+
+def test_a_full_disk_is_no_server_that_did_not_answer():
+    assert (OutboxFullError("full").exit_code, OutboxFullError("full").retriable) == (1, True)
 
 
 def test_strict_sends_nothing_where_a_line_is_bad(run, tmp_path):
@@ -163,6 +302,8 @@ def test_cancelling_and_retrying(run):
     assert "0 events are due" in run("outbox", "retry", message_id).stderr
     assert rows(run("outbox", "cancel", message_id))[0]["state"] == "failed(cancelled)"
     assert rows(run("outbox", "list", "--pending")) == []
+    result = run("outbox", "cancel", message_id)
+    assert (result.exit_code, rows(result)[0]["state"]) == (0, "failed(cancelled)")
     for command in ("cancel", "retry"):
         error = run("outbox", command, "01a2284b-82e1-763e-96b0-71690944b91d").exception
         assert isinstance(error, UnknownMessageError)
@@ -170,9 +311,72 @@ def test_cancelling_and_retrying(run):
     assert isinstance(run("outbox", "cancel", "rubbish").exception, UnknownMessageError)
 
 
+def test_it_is_too_late_to_cancel(run, monkeypatch):
+    run.factory.offline = True
+    message_id = rows(run("send", "hi", "--to", "bob", "--timeout", 0))[0]["message_id"]
+    monkeypatch.setattr(Client, "cancel", lambda _client, _message: "delivered")
+    result = run("outbox", "cancel", message_id)
+    assert (result.exit_code, len(rows(result))) == (1, 1)
+    assert "too late to cancel it: it is delivered" in result.stderr
+
+
+@pytest.mark.parametrize("command", [["list"], ["retry"], ["cancel", "01a2284b-82e1-763e-96b0-71690944b91d"]])
+def test_an_outbox_that_is_not_there_is_not_made(run, command):
+    error = run("outbox", *command, "--as", "alcie").exception
+    assert isinstance(error, NotFoundError)
+    assert error.exit_code == 3
+    assert not run.factory.outbox_path("alcie").exists()
+
+
 def test_receiving_and_watching_nothing_end(run):
     assert run("receive", "--as", "bob", "--timeout", 0).exit_code == 0
     assert run("watch", "--timeout", 0.01).exit_code == 0
+
+
+@pytest.fixture
+def arrived(run):
+    """Let three messages have come in for alice."""
+    run.factory.offline = True
+    with run.factory.open_client("alice", offline=True) as me:
+        arrivals = Arrivals(me._database, me._outbox, "alice", me._clock)
+        deliveries = [
+            Delivery("alice", "c", bytes([number]) * 16, "bob", ("alice",), b"hi", "", 1, 2**42, 1)
+            for number in range(3)
+        ]
+        arrivals.apply(deliveries, Place("cluster", "twotick.inbox", 0), 3)
+
+
+@pytest.mark.parametrize("form", [[], ["--output", "table"], ["--output", "jsonl"], ["--output", "json"]])
+def test_what_could_not_be_shown_comes_again_and_was_not_read(run, arrived, form):
+    shown = []
+
+    def show(row):
+        if shown:
+            raise OSError(28, "No space left on device")
+        shown.append(row)
+
+    run.factory.follow = lambda columns, form: show
+    run.factory.show = lambda rows, columns, form: [show(row) for row in rows]
+    result = run("receive", "--read", "--timeout", 0, *form)
+    assert isinstance(result.exception, OSError)
+    with run.factory.open_client("alice", offline=True) as me:
+        assert me.stats().outbox.waiting == 2
+        read = me._database.connection().execute("SELECT count(*) FROM deliveries WHERE was_read = 1").fetchone()[0]
+        assert read == 1
+
+
+@pytest.mark.parametrize("form", [[], ["--output", "table"]])
+def test_what_is_received_is_shown_as_it_comes(run, arrived, form):
+    waiting = []
+
+    def show(row):
+        with run.factory.open_client("alice", offline=True) as me:
+            waiting.append(me.stats().outbox.waiting)
+        raise KeyboardInterrupt
+
+    run.factory.follow = lambda columns, form: show
+    assert run("receive", "--timeout", 0, *form).exit_code == 130
+    assert waiting == [3]
 
 
 def test_no_user(run):

@@ -40,17 +40,45 @@ def test_an_outbox_is_pruned_for_as_long_as_its_client_runs(tmp_path: Path, monk
     monkeypatch.setattr(engine_module, "PRUNE_EVERY_S", 0.0)
     pruned = threading.Semaphore(0)
     make: Any = Idle
+
+    def prune() -> int:
+        pruned.release()
+        return 0
+
     engine = Engine(
         database=Database(tmp_path / "outbox.sqlite"),
         lock_path=tmp_path / "lock",
         make_pump=make,
         make_listener=make,
-        prune=pruned.release,
+        prune=prune,
         health=HealthBoard(),
         name="test",
     )
     engine.start()
     try:
         assert all(pruned.acquire(timeout=30) for _ in range(3))
+    finally:
+        engine.stop()
+
+
+def test_pruning_that_has_to_wait_is_tried_again(tmp_path: Path) -> None:
+    tries = threading.Semaphore(0)
+    make: Any = Idle
+
+    def prune() -> None:
+        tries.release()
+
+    engine = Engine(
+        database=Database(tmp_path / "outbox.sqlite"),
+        lock_path=tmp_path / "lock",
+        make_pump=make,
+        make_listener=make,
+        prune=prune,
+        health=HealthBoard(),
+        name="test",
+    )
+    engine.start()
+    try:
+        assert all(tries.acquire(timeout=30) for _ in range(3))
     finally:
         engine.stop()

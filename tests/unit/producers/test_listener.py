@@ -202,10 +202,13 @@ def test_errors_that_pass_and_errors_that_do_not(world, make, log):  # case K2
     assert log.assigned == [0, 0]
 
 
-def test_a_topic_that_is_not_there_yet(make, log):
+def test_a_topic_that_is_not_there_yet(world, make, log):
     log.partition_count = 0
     listener = make()
     assert listener.turn() is False
+    error = world.health.read().error
+    assert error.retriable
+    assert INBOX in error.message
     log.partition_count = 1
     assert listener.turn() is True
     assert PLACE.topic == INBOX

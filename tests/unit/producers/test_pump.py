@@ -402,3 +402,19 @@ def test_runs_of_positions():
     assert ranges([4]) == [(4, 4)]
     assert ranges([1, 2, 3]) == [(1, 3)]
     assert ranges([1, 3, 4, 9]) == [(1, 1), (3, 4), (9, 9)]
+
+
+def test_why_kafka_is_not_reached_is_told_until_it_is(world):
+    world.broker.away = True
+    world.send()
+    pump = world.pump()
+    world.run(pump, 1)
+    hear = world.broker.producers[-1].on_error
+    hear(KafkaError(KafkaError._RESOLVE, "Failed to resolve 'kafak:9092'"))
+    hear(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    error = world.health.read().error
+    assert error.retriable
+    assert "kafak:9092" in error.message
+    world.broker.away = False
+    world.run(pump)
+    assert world.health.read().error is None

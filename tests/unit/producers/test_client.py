@@ -1,0 +1,88 @@
+"""A client without Kafka: its file, its settings, what it hands to the program."""
+
+import os
+import threading
+from datetime import timedelta
+
+import pytest
+
+from producers import Client, DeniedError
+from producers import incoming as incoming_module
+from producers.arrivals import Arrivals, Place
+from producers.clock import Estimate, SystemClock
+from producers.meta import put_estimate
+from schemas.records import Delivery
+
+YEAR_MS = 365 * 24 * 3600 * 1000
+
+
+def receive(client, count, deliver_by=2**42):
+    arrivals = Arrivals(client._database, client._outbox, client.user, client._clock)
+    deliveries = [
+        Delivery(client.user, "c", bytes([number]) * 16, "bob", (client.user,), b"hi", "", 1, deliver_by, 1)
+        for number in range(count)
+    ]
+    arrivals.apply(deliveries, Place("cluster", "twotick.inbox", 0), count)
+
+
+def test_a_program_may_change_its_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with Client("alice", outbox="alice.sqlite", offline=True) as me:
+        os.chdir(elsewhere)
+        sender = threading.Thread(target=lambda: me.send(to="bob", body="hi"))
+        sender.start()
+        sender.join()
+        assert me.stats().outbox.fresh == 1
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_two_names_of_one_file_have_one_pump(tmp_path):
+    (tmp_path / "other.sqlite").symlink_to(tmp_path / "alice.sqlite")
+    one, other = (Client("alice", outbox=tmp_path / name) for name in ("alice.sqlite", "other.sqlite"))
+    assert one._engine._lock.lock_file == other._engine._lock.lock_file
+
+
+@pytest.mark.parametrize("kafka", [{"boostrap.servers": "x"}, {"security.protocol": "nonsense"}])
+def test_settings_that_the_library_does_not_take_are_told_to_who_waits(tmp_path, kafka, caplog):
+    with Client("alice", outbox=tmp_path / "alice.sqlite", kafka=kafka) as me:
+        sent = me.send(to="bob", body="hi")
+        with pytest.raises(DeniedError) as refused:
+            sent.wait(timeout_s=20)
+        me.close(flush_timeout_s=0)
+    assert next(iter(kafka)) in refused.value.message
+    assert "Traceback" not in caplog.text
+
+
+def test_a_slow_program_hears_little_again_after_a_crash(tmp_path, monkeypatch):
+    me = Client("alice", outbox=tmp_path / "alice.sqlite", offline=True).open()
+    receive(me, 5)
+    monkeypatch.setattr(incoming_module, "_TAKEN_S", 0.0)
+    messages = me.incoming(timeout_s=0)
+    for _ in range(3):
+        next(messages)
+    # As another process sees it while the third is dealt with.
+    with Client("alice", outbox=tmp_path / "alice.sqlite", offline=True) as after:
+        assert len(list(after.incoming(timeout_s=0))) == 3
+    me.close()
+
+
+def test_nothing_is_forgotten_by_a_clock_that_may_be_wrong(tmp_path):
+    class Ahead(SystemClock):
+        def wall_ms(self):
+            return super().wall_ms() + YEAR_MS
+
+    clock = Ahead()
+    with Client("alice", outbox=tmp_path / "alice.sqlite", offline=True, clock=clock) as me:
+        receive(me, 1, deliver_by=clock.wall_ms() - YEAR_MS)
+        assert len(list(me.incoming(timeout_s=0))) == 1
+        assert me._prune() is None
+        with me._database.transaction() as connection:
+            offset = clock.wall_ms() - YEAR_MS - clock.steady_ms()
+            put_estimate(connection, Estimate(offset, 1.0, clock.steady_ms(), clock.boot))
+        assert me._prune() == 0
+        with me._database.transaction() as connection:
+            later = offset + timedelta(days=31) / timedelta(milliseconds=1)
+            put_estimate(connection, Estimate(later, 1.0, clock.steady_ms(), clock.boot))
+        assert me._prune() == 1
