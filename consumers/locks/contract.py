@@ -57,7 +57,7 @@ class LockHandle:
     owner: str
     ttl_s: int
     sure_until: float
-    """Monotonic time of this process until which nobody else can have it; counted from before it was asked for."""
+    """Until when nobody else can have it, by `locks.clock.machine_s`; counted from before it was first asked for."""
 
 
 class LockMeta(NamedTuple):
