@@ -101,12 +101,16 @@ def _webhook(factory: "ServerFactory", deliver: str | None, users: Sequence[str]
     webhook = factory.webhook_settings()
     if deliver is not None:
         kind, _, url = deliver.partition(":")
-        if kind != "webhook":
+        if kind != "webhook" or not url:
             raise typer.BadParameter(f"{deliver!r} is not webhook:URL", param_hint="--deliver")
         try:
             webhook = replace(webhook, url=url)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--deliver") from None
+    if users and not webhook.url:
+        raise typer.BadParameter(
+            "it says for whom, but not where to: add --deliver webhook:URL", param_hint="--deliver-to"
+        )
     if webhook.url and find_spec("urllib3") is None:
         raise typer.BadParameter("it needs the extra: pip install twotick[webhook]", param_hint="--deliver")
     return replace(webhook, users=tuple(users)) if users else webhook

@@ -1,5 +1,6 @@
 """The webhook against a real HTTP server that does everything a gateway does wrong."""
 
+import math
 import time
 from collections.abc import Iterator
 from uuid import UUID
@@ -120,6 +121,16 @@ def test_keys_are_one_for_each_recipient_and_message() -> None:
     [
         ({"url": "ftp://x"}, "http://"),
         ({"url": "https://"}, "http://"),
+        ({"url": "http://x:99999/"}, "[Pp]ort"),
+        ({"url": "http://x/a b"}, "spaces"),
+        ({"url": "http://x/\n"}, "spaces"),
+        ({"url": "http://x/\u00e9"}, "ASCII"),
+        ({"url": "http://ann:s3cret@x/"}, "password$"),
+        ({"authorization": "Bearer a\nb"}, "one line"),
+        ({"authorization": "Bearer \u20ac"}, "ASCII"),
+        ({"first_wait_s": math.inf}, "from 0"),
+        ({"wait_s_max": math.nan}, "from 0"),
+        ({"timeout_s": math.nan}, "more than 0"),
         ({"attempts_max": 0}, "at least 1"),
         ({"timeout_s": 20.0}, "at least twice"),
     ],

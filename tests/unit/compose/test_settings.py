@@ -160,7 +160,7 @@ def test_what_opens_a_gateway_is_a_secret_and_can_stand_in_a_file(tmp_path: Path
     secret.write_text("Bearer s3cret\n")
     environ = {
         "TWOTICK_WEBHOOK__AUTHORIZATION_FILE": str(secret),
-        "TWOTICK_WEBHOOK__URL": "https://user:s3cret@gateway.example/T0/s3cret",
+        "TWOTICK_WEBHOOK__URL": "https://gateway.example/T0/s3cret",
     }
     settings = load(environ=environ, config=None)
     assert settings.section("webhook", WebhookSettings).authorization == "Bearer s3cret"
