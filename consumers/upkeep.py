@@ -17,7 +17,7 @@ from consumers.errors import WorkerError
 from consumers.hot.contract import NOTHING, ConfigVersion
 from consumers.hot.keys import taken_up
 from consumers.settings import WorkerSettings
-from consumers.statistics.contract import NodeReport
+from consumers.statistics.contract import STOPPED, NodeReport
 from consumers.statistics.observed import NOTHING_OBSERVED, Observation, Observed
 from consumers.statistics.skew import load_shares, skewed
 from consumers.statistics.summing import LOCK
@@ -185,7 +185,7 @@ class Upkeep:
         return NodeReport(
             self._node,
             self._now_ms(),
-            seen.state,
+            STOPPED if self._stopping else seen.state,
             self._started_at,
             self.config.version,
             dict(self.counters.conflicts_by_kind),

@@ -247,6 +247,7 @@ def test_the_thread_writes_what_was_observed_last_when_it_is_stopped(world: Worl
     share = world.shared.statistics.share(3)
     assert share is not None
     assert share.counts["events"] == 41
+    assert [report.state for report in world.shared.statistics.nodes()] == ["stopped"]
 
 
 def test_nobody_is_asked_while_the_lock_is_only_free(world: World) -> None:
