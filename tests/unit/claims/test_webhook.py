@@ -1,8 +1,11 @@
 """The webhook against a real HTTP server that does everything a gateway does wrong."""
 
 import math
+import socket
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from uuid import UUID
 
 import pytest
@@ -81,6 +84,34 @@ def test_a_call_ends_in_its_time(gateway: Gateway, answer: str) -> None:
     told = webhook(gateway, timeout_s=0.5)(DELIVERY, KEY, 1)
     assert told.verdict is Verdict.AGAIN
     assert time.monotonic() - begun < 5
+
+
+def test_a_handshake_without_end_ends_in_the_calls_time() -> None:
+    """A byte of TLS at a time keeps each read within its own time-out."""
+    over = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        line, _ = listening.accept()
+        with line, suppress(OSError):
+            line.sendall(b"\x16\x03\x03\x40\x00")
+            while not over.wait(0.05):
+                line.sendall(b"\x02")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=drip, args=(listening,), daemon=True)
+        thread.start()
+        # However long the test waits, it ends.
+        stop = threading.Timer(20, over.set)
+        stop.start()
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}/"
+        begun = time.monotonic()
+        told = Webhook(WebhookSettings(url=url, timeout_s=0.5))(DELIVERY, KEY, 1)
+        took_s = time.monotonic() - begun
+        stop.cancel()
+        over.set()
+        thread.join()
+    assert told.verdict is Verdict.AGAIN
+    assert took_s < 5
 
 
 def test_an_answer_that_comes_twice_is_not_the_next_calls(gateway: Gateway) -> None:
