@@ -13,6 +13,7 @@ import pytest
 from consumers.claims.contract import ClaimKey, Verdict
 from consumers.claims.settings import WebhookSettings
 from consumers.claims.webhook import Webhook, seconds_of
+from consumers.logs import set_level
 from schemas.identity import text_of, uuid7
 from schemas.records import Delivery
 from tests.gateway import Gateway, running
@@ -120,6 +121,18 @@ def test_an_answer_that_comes_twice_is_not_the_next_calls(gateway: Gateway) -> N
     assert post(DELIVERY, KEY, 1).verdict is Verdict.DONE
     told = post(DELIVERY, KEY, 2)
     assert (told.verdict, told.detail.startswith("no answer")) == (Verdict.AGAIN, True)
+
+
+def test_no_log_tells_the_gateways_address_or_key(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+    """At any level: urllib3 by itself tells of each call where it goes."""
+    set_level("debug")
+    try:
+        webhook(gateway, authorization="Bearer s3cret")(DELIVERY, KEY, 1)
+    finally:
+        set_level("warning")
+    assert len(gateway.calls) == 1
+    assert "/messages" not in caplog.text
+    assert "s3cret" not in caplog.text
 
 
 def test_nobody_there_is_a_call_to_be_made_again() -> None:
