@@ -7,6 +7,7 @@
 - A lock ends by itself after its time to live: a holder that crashed blocks nobody for longer.
 - Only its holder renews or releases it. `twotick locks break` is for people.
 - A foreign error never comes out: LockTakenError, LockLostError, StoreUnavailableError, StoreRefusedError.
+- On Cassandra all of this holds among those who talk to the same data centre: conditional writes are LOCAL_SERIAL.
 - A lock's row is never removed, for its token must not fall: use keys of which there are few, not one a message.
 """
 
