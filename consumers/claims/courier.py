@@ -23,6 +23,7 @@ from consumers.errors import StoreUnavailableError, WorkerError
 from consumers.locks.clock import machine_s
 from consumers.locks.contract import LockHandle, LockLostError, Locks, LockTakenError
 from consumers.rows import Owner
+from schemas.identity import text_of
 from schemas.lifecycle import Kind
 from schemas.records import Delivery, Event
 
@@ -159,6 +160,7 @@ class Courier:
         """Partitions that were dropped and whose locks may still be held."""
         self._told: type[WorkerError] | None = None
         """The kind of error that was logged last, until a step goes well: an outage is not told for each delivery."""
+        self._gateway_fails = False
         self._stopping = False
         self._threads = [
             Thread(target=self._run, name=f"courier-{number}", daemon=True)
@@ -286,14 +288,30 @@ class Courier:
         self._told = None
         if step.called:
             self._count("gateway_calls")
+            self._tell_how_it_does(step)
         if step.lost:
             self._lost()
         if step.event is None:
             return step.again_at
         if not self._write(step.event):
             return self._now_ms() + LATER_MS
-        self._count("gateway_delivered" if step.event.kind == Kind.DELIVERED else "gateway_given_up")
+        if step.event.kind == Kind.DELIVERED:
+            self._count("gateway_delivered")
+        else:
+            self._count("gateway_given_up")
+            extra = {"message_id": text_of(step.event.message_id), "recipient": step.event.actor, "last": step.detail}
+            LOG.warning("a delivery is given up: failed(undelivered)", extra=extra)
         return 0
+
+    def _tell_how_it_does(self, step: Step) -> None:
+        """Log that the gateway begins to fail, and that it is well again: once each, not for each delivery."""
+        takes_it = step.event is not None and step.event.kind == Kind.DELIVERED
+        if step.event is None and not step.lost and not self._gateway_fails:
+            LOG.warning("the gateway fails; deliveries are tried again", extra={"call": step.detail})
+            self._gateway_fails = True
+        elif takes_it and self._gateway_fails:
+            LOG.info("the gateway takes deliveries again")
+            self._gateway_fails = False
 
     def _wait_for(self, partition: int, error: LockTakenError) -> None:
         """Note that another has a partition's lock: counted once until it was had, however many deliveries wait."""

@@ -360,6 +360,29 @@ def test_an_outage_is_told_once_and_not_for_each_delivery(start, monkeypatch, ca
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
 
 
+def test_a_gateway_that_fails_and_what_is_given_up_is_told(start, caplog: pytest.LogCaptureFixture) -> None:
+    """An outage of some minutes fails messages for good: not without a word."""
+    caplog.set_level("INFO")
+    failed = Step(again_at=1, called=True, detail="status 503")
+    steps = Steps(failed, failed, failed, Step(given_up(KEY), called=True, detail="status 503"))
+    log = Log()
+    courier = start(steps, log)
+    courier.submit(3, OWNER, DELIVERY)
+    log.wait(1)
+    steps.outcomes = [Step(delivered(KEY), called=True)]
+    _until(courier, lambda: not courier._jobs)
+    courier.submit(3, OWNER, DELIVERY)
+    log.wait(2)
+    _until(courier, lambda: not courier._jobs)
+    told = [(record.message.split(";")[0].split(":")[0], record.levelname) for record in caplog.records]
+    assert told == [
+        ("the gateway fails", "WARNING"),
+        ("a delivery is given up", "WARNING"),
+        ("the gateway takes deliveries again", "INFO"),
+    ]
+    assert (caplog.records[1].recipient, caplog.records[1].last) == ("bot", "status 503")
+
+
 # Two claimers at once: the lock lets one of them work, and the other one takes over when it ends.
 def test_two_workers_with_one_delivery_make_one_effect(store: SqliteStore, monkeypatch) -> None:
     monkeypatch.setattr("consumers.claims.courier.LATER_MS", 20)
