@@ -20,7 +20,8 @@ class WebhookSettings:
     timeout_s: float = 10.0
     """Longest time that one call may take from its start to the end of its answer."""
     attempts_max: int = 8
-    """Calls made for one delivery; after the last one it is failed(undelivered)."""
+    """Calls made for one delivery; after the last one it is failed(undelivered). With the defaults that is after one to
+    two minutes of failures."""
     first_wait_s: float = 1.0
     """From the first call to the second; each further wait is twice as long, with a jitter of a half."""
     wait_s_max: float = 60.0

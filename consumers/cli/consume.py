@@ -67,6 +67,10 @@ def _consume(  # noqa: PLR0913 - one parameter an option
 
     SIGTERM or Ctrl-C finishes what has begun and stops; a second one ends at once. A worker that dies is started
     again after a growing wait.
+
+    With --deliver each delivery is a POST of JSON with an Idempotency-Key: 2xx took it, most other 4xx refuse it for
+    good, all else is tried again, webhook.attempts_max times in all; then the message is failed(undelivered). What its
+    Authorization header says stands in the file that webhook.authorization_file names.
     """
     from consumers.logs import configure
     from consumers.process import node_name
