@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from consumers.errors import StoreUnavailableError
+from consumers.errors import StoreUnavailableError, WorkerError
 from consumers.locks.clock import machine_s
 from consumers.locks.contract import LockHandle, LockLostError, LockMeta, Locks, LockTable, LockTakenError, Standing
 
@@ -127,5 +127,5 @@ def holding(locks: Locks, key: str, *, ttl_s: int, wait_s: float = 0.0) -> Itera
         try:
             if not locks.release(handle):
                 LOG.warning("a lock ended before the work under it", extra={"key": key, "token": handle.token})
-        except StoreUnavailableError as error:
+        except WorkerError as error:
             LOG.warning("a lock could not be released; it ends by itself", extra={"key": key, "error": str(error)})

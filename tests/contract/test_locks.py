@@ -197,6 +197,18 @@ def test_after_close_and_in_no_other_process(open_another, name: str) -> None:
         locks.acquire(name, ttl_s=1)
 
 
+def test_what_went_wrong_under_a_lock_is_told_though_its_release_is_refused(open_another, name: str) -> None:
+    store = open_another()
+
+    def work() -> None:
+        with holding(locks_of(store), name, ttl_s=1):
+            store.close()
+            raise KeyError("the work")
+
+    with pytest.raises(KeyError, match="the work"):
+        work()
+
+
 # SQLite alone: clocks, and processes
 
 
