@@ -19,7 +19,10 @@ OF_TESTS: Final = "TWOTICK_TEST_"
 """How variables begin that tell the tests something."""
 FILE_SUFFIX: Final = "_file"
 """`password_file = "/run/secrets/x"` says: the password stands in that file."""
-_SECRET_ENDINGS: Final = ("password", "secret", "pem", "token", "sasl.oauthbearer.config", "webhook")
+_SECRET_ENDINGS: Final = (
+    *("password", "secret", "pem", "token", "authorization", "sasl.oauthbearer.config"),
+    *("webhook", "webhook.url"),
+)
 """A webhook's address is its key: whoever has it may post there."""
 
 Value = str | int | float | bool | list[str]

@@ -57,6 +57,10 @@ def configure(*, node: str, json_lines: bool, level: str) -> None:
 
 
 def set_level(level: str) -> None:
-    """Log from this level on; the driver's own lines from WARNING on at least."""
+    """Log from this level on; the driver's own lines from WARNING on at least, and an HTTP client's only from ERROR on.
+
+    What that one tells below holds the addresses that it calls, and a gateway's address is a secret.
+    """
     logging.getLogger().setLevel(level.upper())
-    logging.getLogger("cassandra").setLevel(max(logging.WARNING, logging.getLogger().level))
+    for name, least in (("cassandra", logging.WARNING), ("urllib3", logging.ERROR)):
+        logging.getLogger(name).setLevel(max(least, logging.getLogger().level))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
+from consumers.addresses import check_url
 from consumers.fold import Policy
 from consumers.partition_rows import OwnerSettings
 from consumers.redelivery import Schedule
@@ -152,8 +153,8 @@ class WorkerSettings:
     def _check_texts(self) -> None:
         for name in self.operators:
             check_id(name, "an operator", USER_ID_BYTES_MAX)
-        if self.alert_webhook and not self.alert_webhook.startswith(("http://", "https://")):
-            raise ValueError("alert_webhook is no http:// or https:// URL")
+        if self.alert_webhook:
+            check_url("alert_webhook", self.alert_webhook)
 
     def _check_pairs(self) -> None:
         if self.retry_first_s > self.retry_s_max:

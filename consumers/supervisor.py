@@ -133,13 +133,19 @@ class Supervisor:
 
     def _start(self, slot: Slot) -> None:
         slot.started_at = monotonic()
-        slot.child = subprocess.Popen(  # noqa: S603 - our own command
-            list(self._command(slot.number)),
-            stdin=subprocess.PIPE,
-            env={**os.environ, LIFE_LINE: "1"},
-            # A session of its own: Ctrl-C in the terminal reaches it through us, once.
-            start_new_session=True,
-        )
+        try:
+            slot.child = subprocess.Popen(  # noqa: S603 - our own command
+                list(self._command(slot.number)),
+                stdin=subprocess.PIPE,
+                env={**os.environ, LIFE_LINE: "1"},
+                # A session of its own: Ctrl-C in the terminal reaches it through us, once.
+                start_new_session=True,
+            )
+        except OSError as error:
+            # No process or file is to be had just now: no reason to end the workers that run.
+            LOG.error("a worker process cannot be started", extra={"slot": slot.number, "error": str(error)})  # noqa: TRY400
+            self._died(slot, ExitCode.FAILED)
+            return
         LOG.info("worker process started", extra={"slot": slot.number, "pid": slot.child.pid})
 
     def _died(self, slot: Slot, code: int) -> None:
@@ -165,7 +171,8 @@ class Supervisor:
         while self._signals < 2 and monotonic() < deadline:
             for slot in running:
                 if slot.child is not None and (code := slot.child.poll()) is not None:
-                    slot.code = code
+                    # One that our signal killed had not begun to heed signals: it has read nothing.
+                    slot.code = ExitCode.DONE if code == -signal.SIGTERM else code
                     _close(slot)
             if all(slot.child is None for slot in running):
                 return

@@ -17,7 +17,7 @@ from consumers.errors import WorkerError
 from consumers.hot.contract import NOTHING, ConfigVersion
 from consumers.hot.keys import taken_up
 from consumers.settings import WorkerSettings
-from consumers.statistics.contract import NodeReport
+from consumers.statistics.contract import STOPPED, NodeReport
 from consumers.statistics.observed import NOTHING_OBSERVED, Observation, Observed
 from consumers.statistics.skew import load_shares, skewed
 from consumers.statistics.summing import LOCK
@@ -122,13 +122,18 @@ class Upkeep:
 
     def turn(self) -> None:
         """Do all that is due; what the store does not answer is tried again in the next turn."""
-        self._look_for_conflicts()
         try:
+            self._look_for_conflicts()
             self._take_up_config()
             self._write_shares()
         except WorkerError as error:
             if not self._failures:
                 LOG.warning("shared tables cannot be used", extra={"error": error.message, "hint": error.hint})
+            self._failures += 1
+        except Exception:
+            # Such as a row that a later version wrote: the worker must not go on without hot configuration for good.
+            if not self._failures:
+                LOG.exception("shared tables cannot be used: an error that nothing here foresees")
             self._failures += 1
         else:
             self._failures = 0
@@ -180,7 +185,7 @@ class Upkeep:
         return NodeReport(
             self._node,
             self._now_ms(),
-            seen.state,
+            STOPPED if self._stopping else seen.state,
             self._started_at,
             self.config.version,
             dict(self.counters.conflicts_by_kind),

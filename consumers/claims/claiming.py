@@ -56,6 +56,8 @@ class Step(NamedTuple):
     called: bool = False
     lost: bool = False
     """Whether another has it."""
+    detail: str = ""
+    """What came of the last call, for people."""
 
 
 class Claiming:
@@ -86,7 +88,7 @@ class Claiming:
             return Step()
         before = self._table.find(key)
         if before is not None and before.state in _SETTLED:
-            return Step(_SETTLED[before.state](key))
+            return Step(_SETTLED[before.state](key), detail=before.detail)
         if before is not None and before.token > holding.token:
             return Step(lost=True)
         if before is not None and before.state is ClaimState.WAITING and before.next_at > self._now_ms():
@@ -123,7 +125,8 @@ class Claiming:
         )
         if not self._table.put(settled, marked, self._keep_s(delivery)):
             return Step(lost=True)
-        return Step(again_at=next_at) if state is ClaimState.WAITING else Step(_SETTLED[state](marked.key))
+        event = None if state is ClaimState.WAITING else _SETTLED[state](marked.key)
+        return Step(event, again_at=next_at, detail=settled.detail)
 
     def _verdict(self, marked: Claim, answer: Answer) -> tuple[ClaimState, int]:
         if answer.verdict is Verdict.DONE:

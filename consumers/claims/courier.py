@@ -19,9 +19,11 @@ from consumers.claims.contract import ClaimKey
 from consumers.claims.settings import WebhookSettings
 from consumers.conflicts import ConflictKind
 from consumers.counters import Counters
-from consumers.errors import WorkerError
+from consumers.errors import StoreUnavailableError, WorkerError
+from consumers.locks.clock import machine_s
 from consumers.locks.contract import LockHandle, LockLostError, Locks, LockTakenError
 from consumers.rows import Owner
+from schemas.identity import text_of
 from schemas.lifecycle import Kind
 from schemas.records import Delivery, Event
 
@@ -29,6 +31,8 @@ LOG = logging.getLogger(__name__)
 
 LATER_MS: Final = 1_000
 """Until the next attempt where a server or a lock was not to be had."""
+ASK_AGAIN_S: Final = LATER_MS / 2_000
+"""Until a lock that another has is asked for again, however many deliveries wait for it."""
 LOOK_S_MAX: Final = 60.0
 """The longest wait without a look at the clock, which may have been set."""
 _USERS_CACHED: Final = 100_000
@@ -52,7 +56,8 @@ class Job:
 class PartitionLocks:
     """The locks under which a worker delivers for its partitions; safe to use from any thread.
 
-    A lock is renewed before less than half of its time is left, which is enough for one call.
+    A lock is had, or renewed, for at least half of its time, which is enough for one call. One that ended by itself
+    while there was nothing to deliver is simply acquired again.
     """
 
     def __init__(self, locks: Locks, ttl_s: int) -> None:
@@ -60,6 +65,8 @@ class PartitionLocks:
         self._ttl_s = ttl_s
         self._mutex = Lock()
         self._handles: dict[int, LockHandle] = {}
+        self._taken: dict[int, tuple[float, LockTakenError]] = {}
+        """Locks that another has, and when to ask for them again."""
 
     def token(self, partition: int) -> int:
         """Return the fencing token of a partition's lock, held for long enough for a call.
@@ -69,25 +76,58 @@ class PartitionLocks:
         with self._mutex:
             handle = self._handles.get(partition)
             if handle is None:
-                handle = self._locks.acquire(f"deliver/{partition}", ttl_s=self._ttl_s)
-            elif handle.sure_until - monotonic() < self._ttl_s / 2:
-                del self._handles[partition]
-                handle = self._locks.renew(handle)
+                handle = self._acquired(partition)
+            elif self._left_s(handle) < self._ttl_s / 2:
+                handle = self._renewed(partition, handle)
             self._handles[partition] = handle
+            if self._left_s(handle) < self._ttl_s / 2:
+                raise StoreUnavailableError(
+                    f"The store took too long over the lock {handle.key} for a call to be made under it.",
+                    hint="See why it is slow; the delivery is tried again.",
+                )
             return handle.token
 
-    def release(self, partition: int) -> None:
-        """Let another worker have a partition's lock at once; where that fails it ends by itself."""
-        with self._mutex:
-            handle = self._handles.pop(partition, None)
-            if handle is not None:
-                with suppress(WorkerError):
-                    self._locks.release(handle)
+    def _left_s(self, handle: LockHandle) -> float:
+        return handle.sure_until - machine_s()
+
+    def _acquired(self, partition: int) -> LockHandle:
+        """Acquire a lock, but do not ask again and again for each of the deliveries that wait for it."""
+        ask_at, refusal = self._taken.get(partition, (0.0, None))
+        if refusal is not None and machine_s() < ask_at:
+            raise LockTakenError(refusal.key, refusal.owner, refusal.until)
+        try:
+            handle = self._locks.acquire(f"deliver/{partition}", ttl_s=self._ttl_s)
+        except LockTakenError as error:
+            self._taken[partition] = (machine_s() + ASK_AGAIN_S, error)
+            raise
+        self._taken.pop(partition, None)
+        return handle
+
+    def _renewed(self, partition: int, handle: LockHandle) -> LockHandle:
+        """Renew a lock; where the store does not answer it is kept, for it may be ours still."""
+        has_ended = self._left_s(handle) <= 0
+        try:
+            return self._locks.renew(handle)
+        except LockLostError:
+            del self._handles[partition]
+            if not has_ended:
+                raise
+        return self._acquired(partition)
+
+    def take_out(self, partition: int) -> LockHandle | None:
+        """Forget a partition's lock, without waiting, and return it to be released; None where it is not held."""
+        return self._handles.pop(partition, None)
+
+    def release(self, handle: LockHandle) -> None:
+        """Let another worker have a lock at once; where that fails it ends by itself."""
+        with suppress(WorkerError):
+            self._locks.release(handle)
 
     def release_all(self) -> None:
         """Let go of all."""
         for partition in list(self._handles):
-            self.release(partition)
+            if (handle := self.take_out(partition)) is not None:
+                self.release(handle)
 
 
 class Courier:
@@ -116,6 +156,11 @@ class Courier:
         self._numbers = 0
         self._waiting_for: set[int] = set()
         """Partitions whose lock another has."""
+        self._gone: set[int] = set()
+        """Partitions that were dropped and whose locks may still be held."""
+        self._told: type[WorkerError] | None = None
+        """The kind of error that was logged last, until a step goes well: an outage is not told for each delivery."""
+        self._gateway_fails = False
         self._stopping = False
         self._threads = [
             Thread(target=self._run, name=f"courier-{number}", daemon=True)
@@ -157,16 +202,15 @@ class Courier:
                 self._put(key, job, 0)
 
     def drop(self, partition: int) -> None:
-        """Let go of a partition; a call under way is finished."""
+        """Let go of a partition; a call under way is finished, then its lock is released by one of the threads."""
         with self._changed:
-            held = [(key, job) for key, job in self._jobs.items() if job.partition == partition]
-            for key, job in held:
+            for key, job in [(key, job) for key, job in self._jobs.items() if job.partition == partition]:
                 # It stays known, so that no second thread takes it if the partition comes back meanwhile.
                 job.dropped = job.running
                 if not job.running:
                     del self._jobs[key]
-        if not any(job.running for _, job in held):
-            self._locks.release(partition)
+            self._gone.add(partition)
+            self._changed.notify_all()
 
     def _put(self, key: ClaimKey, job: Job, due_ms: int) -> None:
         job.due_ms = due_ms
@@ -175,8 +219,21 @@ class Courier:
         self._changed.notify()
 
     def _run(self) -> None:
-        while (taken := self._take()) is not None:
-            self._serve(*taken)
+        while not self._stopping:
+            self.release_gone()
+            if (taken := self._take()) is not None:
+                self._serve(*taken)
+
+    def release_gone(self) -> None:
+        """Let others have the locks of partitions that went; of one with a call under way when that has ended."""
+        with self._changed:
+            # What is still known of a partition is under way, or it has come back: then it needs its lock.
+            free = self._gone.difference(job.partition for job in self._jobs.values())
+            self._gone.clear()
+            handles = [self._locks.take_out(partition) for partition in free]
+        for handle in handles:
+            if handle is not None:
+                self._locks.release(handle)
 
     def _serve(self, key: ClaimKey, job: Job) -> None:
         """Take one step of a job, and put it back for the next one."""
@@ -184,6 +241,7 @@ class Courier:
             again_at = self._go_on(job)
         except WorkerError as error:
             level = logging.WARNING if error.retriable else logging.ERROR
+            level, self._told = logging.DEBUG if self._told is type(error) else level, type(error)
             LOG.log(level, "a delivery is put off", extra={"error": error.message, "hint": error.hint})
             again_at = self._now_ms() + LATER_MS
         except Exception:
@@ -192,9 +250,9 @@ class Courier:
         self._put_back(key, job, again_at)
 
     def _take(self) -> tuple[ClaimKey, Job] | None:
-        """Wait for the next job that is due; None at the end."""
+        """Wait for the next job that is due; None where there is something else to do, or at the end."""
         with self._changed:
-            while not self._stopping:
+            while not self._stopping and not self._gone:
                 while self._due and self._is_old(*self._due[0]):
                     heappop(self._due)
                 if not self._due:
@@ -227,16 +285,33 @@ class Courier:
             return self._now_ms() + LATER_MS
         self._waiting_for.discard(job.partition)
         step = self._step(job.delivery, Holding(job.owner, token))
+        self._told = None
         if step.called:
             self._count("gateway_calls")
+            self._tell_how_it_does(step)
         if step.lost:
             self._lost()
         if step.event is None:
             return step.again_at
         if not self._write(step.event):
             return self._now_ms() + LATER_MS
-        self._count("gateway_delivered" if step.event.kind == Kind.DELIVERED else "gateway_given_up")
+        if step.event.kind == Kind.DELIVERED:
+            self._count("gateway_delivered")
+        else:
+            self._count("gateway_given_up")
+            extra = {"message_id": text_of(step.event.message_id), "recipient": step.event.actor, "last": step.detail}
+            LOG.warning("a delivery is given up: failed(undelivered)", extra=extra)
         return 0
+
+    def _tell_how_it_does(self, step: Step) -> None:
+        """Log that the gateway begins to fail, and that it is well again: once each, not for each delivery."""
+        takes_it = step.event is not None and step.event.kind == Kind.DELIVERED
+        if step.event is None and not step.lost and not self._gateway_fails:
+            LOG.warning("the gateway fails; deliveries are tried again", extra={"call": step.detail})
+            self._gateway_fails = True
+        elif takes_it and self._gateway_fails:
+            LOG.info("the gateway takes deliveries again")
+            self._gateway_fails = False
 
     def _wait_for(self, partition: int, error: LockTakenError) -> None:
         """Note that another has a partition's lock: counted once until it was had, however many deliveries wait."""
@@ -262,4 +337,6 @@ class Courier:
                 self._put(key, job, again_at)
             else:
                 del self._jobs[key]
+            if job.dropped:
+                self._gone.add(job.partition)
             self._changed.notify_all()

@@ -75,6 +75,10 @@ def _consume(  # noqa: PLR0913 - one parameter an option
     SIGTERM or Ctrl-C finishes what has begun and stops; a second one ends at once. A worker that dies is started
     again after a growing wait, also while no server is reached. Not after 2, 12, 13 or a second 10: it would end the
     same way. The command ends when no worker is left to run, with the first code that is not 0.
+
+    With --deliver each delivery is a POST of JSON with an Idempotency-Key: 2xx took it, most other 4xx refuse it for
+    good, all else is tried again, webhook.attempts_max times in all; then the message is failed(undelivered). What its
+    Authorization header says stands in the file that webhook.authorization_file names.
     """
     from consumers.logs import configure
     from consumers.process import node_name
@@ -109,12 +113,16 @@ def _webhook(factory: "ServerFactory", deliver: str | None, users: Sequence[str]
     webhook = factory.webhook_settings()
     if deliver is not None:
         kind, _, url = deliver.partition(":")
-        if kind != "webhook":
+        if kind != "webhook" or not url:
             raise typer.BadParameter(f"{deliver!r} is not webhook:URL", param_hint="--deliver")
         try:
             webhook = replace(webhook, url=url)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--deliver") from None
+    if users and not webhook.url:
+        raise typer.BadParameter(
+            "it says for whom, but not where to: add --deliver webhook:URL", param_hint="--deliver-to"
+        )
     if webhook.url and find_spec("urllib3") is None:
         raise typer.BadParameter("it needs the extra: pip install twotick[webhook]", param_hint="--deliver")
     return replace(webhook, users=tuple(users)) if users else webhook

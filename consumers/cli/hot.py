@@ -99,6 +99,7 @@ def _change(factory: SharedFactory, key: str, value: str | None, *, execute: boo
         else:
             done = changing.plan(shared.config, key, value)
     if done.does_nothing:
+        factory.show([], _CHANGES, output)
         sys.stderr.write("nothing to do: it is so already\n")
         return
     factory.show([_changed(done)], _CHANGES, output)
@@ -113,7 +114,7 @@ def _changed(change: "Change") -> Mapping[str, object]:
 def _history(
     context: typer.Context,
     *,
-    limit: Annotated[int, typer.Option(min=1, help="How many versions at most.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many versions at most.")] = 20,
     output: Annotated[Form | None, typer.Option(help=FORM_HELP)] = None,
 ) -> None:
     """Show who changed what and when, newest first."""

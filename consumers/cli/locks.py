@@ -47,8 +47,8 @@ def _break(
 ) -> None:
     """Free a lock that somebody else holds; shows it until `--execute`. Exits with 3 where it is not held.
 
-    It would end by itself at the time shown. A holder that is still at work finds out at its next renewal; the token
-    rises all the same, so what it still writes under the old one is refused.
+    It would end by itself at the time shown. A holder that is still at work finds out at its next renewal; until then
+    what it writes is refused only where the next holder, whose token is larger, has written before it.
     """
     from consumers.cli.errors import NotFoundError
     from consumers.locks.locking import meta_of

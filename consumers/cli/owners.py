@@ -25,7 +25,8 @@ def _owners(context: typer.Context, *, output: Annotated[Form | None, typer.Opti
     """Show the map of partitions: owner, lease, lag in records and seconds, load, hottest conversations.
 
     The lease is as of now; the rest is what the owner wrote last, within `worker.statistics_interval_s`. A partition
-    that takes more than `worker.partition_share_max` of the load is warned about.
+    that takes more than `worker.partition_share_max` of the load is warned about, and so is an owner that has written
+    nothing for a minute: it may be gone, and nobody else has taken its partitions.
     """
     from consumers.hot.keys import with_hot_values
     from consumers.statistics.skew import load_shares, skewed
@@ -39,8 +40,25 @@ def _owners(context: typer.Context, *, output: Annotated[Form | None, typer.Opti
         settings = with_hot_values(factory.worker_settings(), shared.config.read().values)
     loads = load_shares(shares.values(), now_ms)
     factory.show(_rows(leases, shares, loads, now_ms), _COLUMNS, output)
+    for node, partitions in _silent(leases, shares, now_ms, settings.statistics_interval_s).items():
+        sys.stderr.write(f"warning: {node} has written nothing for long; it owns {', '.join(map(str, partitions))}\n")
     for partition, load in skewed(loads, settings.partition_share_max, max(len(leases), 1)).items():
         sys.stderr.write(f"warning: partition {partition} takes {load:.0%} of the load\n")
+
+
+def _silent(
+    leases: "Sequence[Lease]", shares: "Mapping[int, Share]", now_ms: int, interval_s: float
+) -> Mapping[str, Sequence[int]]:
+    """Return the partitions by owner of which nothing was heard for far longer than it should be."""
+    from consumers.statistics.contract import STALE_MS
+
+    found: dict[str, list[int]] = {}
+    for lease in leases:
+        share = shares.get(lease.partition)
+        heard = share.at if share is not None and share.epoch == lease.epoch else lease.since
+        if now_ms - heard > max(STALE_MS, 3_000 * interval_s):
+            found.setdefault(lease.node, []).append(lease.partition)
+    return found
 
 
 def _rows(

@@ -7,6 +7,7 @@
 - A lock ends by itself after its time to live: a holder that crashed blocks nobody for longer.
 - Only its holder renews or releases it. `twotick locks break` is for people.
 - A foreign error never comes out: LockTakenError, LockLostError, StoreUnavailableError, StoreRefusedError.
+- On Cassandra all of this holds among those who talk to the same data centre: conditional writes are LOCAL_SERIAL.
 - A lock's row is never removed, for its token must not fall: use keys of which there are few, not one a message.
 """
 
@@ -57,7 +58,7 @@ class LockHandle:
     owner: str
     ttl_s: int
     sure_until: float
-    """Monotonic time of this process until which nobody else can have it; counted from before it was asked for."""
+    """Until when nobody else can have it, by `locks.clock.machine_s`; counted from before it was first asked for."""
 
 
 class LockMeta(NamedTuple):

@@ -9,7 +9,8 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
-from consumers.errors import StoreUnavailableError
+from consumers.errors import StoreUnavailableError, WorkerError
+from consumers.locks.clock import machine_s
 from consumers.locks.contract import LockHandle, LockLostError, LockMeta, Locks, LockTable, LockTakenError, Standing
 
 LOG = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ class TableLocks:
         owner: str,
         *,
         on_conflict: Callable[[str], None] = _ignore,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = machine_s,
         sleep: Callable[[float], None] = time.sleep,
         chance: Random | None = None,
     ) -> None:
@@ -51,10 +52,10 @@ class TableLocks:
         if ttl_s < 1:
             raise ValueError("ttl_s must be at least 1")
         holder = UUID(int=self._chance.getrandbits(128), version=4).hex
-        deadline = self._monotonic() + wait_s
+        asked_at = self._monotonic()
+        deadline = asked_at + wait_s
         longest_s = WAIT_S_FIRST
         while True:
-            asked_at = self._monotonic()
             failure: StoreUnavailableError | None = None
             try:
                 token = self._table.take(key, holder=holder, owner=self._owner, ttl_s=ttl_s)
@@ -67,6 +68,9 @@ class TableLocks:
                 raise failure or self._taken(key)
             self._sleep(min(left_s, self._chance.uniform(0, longest_s)))
             longest_s = min(WAIT_S_MAX, 2 * longest_s)
+            if failure is None:
+                # Else that attempt may have taken it all the same, and its time has run since.
+                asked_at = self._monotonic()
 
     def _taken(self, key: str) -> LockTakenError:
         self._on_conflict("taken")
@@ -123,5 +127,5 @@ def holding(locks: Locks, key: str, *, ttl_s: int, wait_s: float = 0.0) -> Itera
         try:
             if not locks.release(handle):
                 LOG.warning("a lock ended before the work under it", extra={"key": key, "token": handle.token})
-        except StoreUnavailableError as error:
+        except WorkerError as error:
             LOG.warning("a lock could not be released; it ends by itself", extra={"key": key, "error": str(error)})

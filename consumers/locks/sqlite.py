@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from consumers.locks.clock import machine_ms
 from consumers.locks.contract import Standing
 from consumers.stores.sqlite_shared import SharedConnection
 
@@ -21,12 +22,6 @@ _TAKE: Final = (
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def machine_ms() -> int:
-    """Return ms since the machine started, the time in which it slept included where the system tells it."""
-    clock: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime_ns(clock) // 1_000_000
 
 
 class SqliteLockTable:

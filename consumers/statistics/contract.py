@@ -64,6 +64,12 @@ class Share(NamedTuple):
 _TOLD: Final = ("counts", "low_water", "lag_records", "lag_s", "events_per_s", "pending", "hottest")
 
 
+STALE_MS: Final = 60_000
+"""What is older says nothing about now."""
+STOPPED: Final = "stopped"
+SILENT: Final = "silent"
+
+
 class NodeReport(NamedTuple):
     """What a worker says of itself."""
 
@@ -79,6 +85,10 @@ class NodeReport(NamedTuple):
     """By kind, a name of `ConflictKind`."""
     conflicts_per_minute: float = 0.0
     """In the last minute."""
+
+    def state_at(self, now_ms: int) -> str:
+        """Return what it said of itself, or that it has said nothing for long: then it may be gone, without a word."""
+        return self.state if self.state == STOPPED or now_ms - self.at <= STALE_MS else SILENT
 
     def text(self) -> str:
         """Return what a store keeps beside node and time."""

@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from consumers.statistics.contract import Share
+from consumers.statistics.contract import STALE_MS, Share
 
-STALE_MS: Final = 60_000
-"""A share that is older says nothing about now."""
 EVENTS_PER_S_MIN: Final = 10.0
 """Of all partitions together; below it a few events more here than there mean nothing."""
 _EVEN_FACTOR: Final = 1.5

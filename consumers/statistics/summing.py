@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from consumers.locks.contract import Locks
 from consumers.locks.locking import holding
-from consumers.statistics.contract import COUNTS, NodeReport, Share, StatisticsTable
+from consumers.statistics.contract import COUNTS, SILENT, STOPPED, NodeReport, Share, StatisticsTable
 
 LOCK: Final = "statistics"
 LOCK_TTL_S: Final = 30
@@ -31,6 +31,10 @@ class Snapshot(NamedTuple):
     def total(self, name: str) -> int:
         """Return the sum of one of `COUNTS`."""
         return sum(share.counts.get(name, 0) for share in self.shares)
+
+    def running(self, now_ms: int) -> Sequence[NodeReport]:
+        """Return the reports of workers that are there: those that stopped, or are silent, are remembered too."""
+        return [report for report in self.nodes if report.state_at(now_ms) not in {STOPPED, SILENT}]
 
     def of_node(self, node: str) -> "Snapshot":
         """Return the part that one worker wrote."""

@@ -23,6 +23,9 @@ from consumers.stores.generations import from_text, to_text
 
 CLAIMS_MAX: Final = 100
 """Attempts to claim one lease against others who claim it at the same time."""
+CLAIM_S_MAX: Final = 30.0
+"""After so long no further attempt is made: where each times out, a worker's loop must not stand still for all of them,
+which its watchdog would take for a fault."""
 CLAIM_WAIT_S_MAX: Final = 0.05
 """The longest jittered wait between two of them; Paxos ballots that collide get nowhere."""
 READS_IN_FLIGHT_MAX: Final = 32
@@ -86,18 +89,20 @@ class _Standing(NamedTuple):
 class Leases:
     """Claims and reads partition leases."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - time and chance are arguments
         self,
         session: Session,
         keyspace: str,
         now_ms: Callable[[], int],
         *,
         sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
         chance: Random | None = None,
     ) -> None:
         self._session = session
         self._now_ms = now_ms
         self._sleep = sleep
+        self._monotonic = monotonic
         self._chance = chance or Random()  # noqa: S311 - spreads attempts, guards nothing
         self._read = session.prepare(_READ_LEASE.format(keyspace=keyspace))
         self._leased = session.prepare(_LEASED.format(keyspace=keyspace))
@@ -107,7 +112,9 @@ class Leases:
     def claim(self, partition: int, node: str) -> Lease:
         """Take a partition: epoch + 1. Raises StoreUnavailableError, StoreRefusedError."""
         standing = self._standing(partition)
-        for _ in range(CLAIMS_MAX):
+        deadline, attempts = self._monotonic() + CLAIM_S_MAX, 0
+        while attempts < CLAIMS_MAX and self._monotonic() < deadline:
+            attempts += 1
             claim, since = uuid4(), self._now_ms()
             epoch = standing.epoch + 1 if standing else 1
             if self._attempt(partition, standing, (epoch, node, since, claim)):
@@ -117,7 +124,7 @@ class Leases:
                 return Lease(partition, epoch, node, since)
             self._sleep(self._chance.uniform(0, CLAIM_WAIT_S_MAX))
         raise StoreUnavailableError(
-            f"The lease of partition {partition} went to others {CLAIMS_MAX} times in a row.", hint="Claim it again."
+            f"The lease of partition {partition} was not to be had in {attempts} attempts.", hint="Claim it again."
         )
 
     def _attempt(self, partition: int, standing: _Standing | None, values: tuple[object, ...]) -> bool | None:

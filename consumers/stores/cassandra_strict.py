@@ -327,5 +327,6 @@ def _refused(error: Exception) -> WorkerError:
 
 def _contended(attempts: int) -> WorkerError:
     return StoreUnavailableError(
-        f"Others wrote the same rows {attempts} times in a row.", hint="It is tried again; see who else writes them."
+        f"Rows could not be written in {attempts} attempts: others write them, or Cassandra does not answer in time.",
+        hint="It is tried again; see who else writes them, and whether the nodes are up: `nodetool status`.",
     )

@@ -19,7 +19,8 @@ class CassandraSettings:
     keyspace: str = "twotick"
     """The keyspace of all tables."""
     datacenter: str = "datacenter1"
-    """The data centre whose nodes this process talks to (LOCAL_QUORUM)."""
+    """The data centre whose nodes this process talks to (LOCAL_QUORUM). The same for all workers and commands of a
+    deployment: leases, locks and claims exclude each other within one data centre (LOCAL_SERIAL)."""
     username: str = ""
     """Empty for no authentication."""
     password: str = field(default="", repr=False)

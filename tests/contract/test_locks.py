@@ -9,7 +9,7 @@ from threading import Barrier
 
 import pytest
 
-from consumers.errors import StoreRefusedError
+from consumers.errors import StoreRefusedError, StoreUnavailableError
 from consumers.locks.contract import LockLostError, LockTakenError
 from consumers.locks.locking import TableLocks, holding
 from consumers.locks.sqlite import SqliteLockTable
@@ -120,6 +120,24 @@ def test_the_same_acquisition_made_again_finds_itself(store: Store, name: str) -
     assert table.take(name, holder="b" * 32, owner="ben", ttl_s=60) is None
 
 
+def test_a_lock_taken_by_an_attempt_that_was_not_answered_lasts_from_that_attempt(store: Store, name: str) -> None:
+    """The second attempt finds what the first one did: the lock's time has run since then."""
+    table = store.shared().locks
+    now = [100.0]
+
+    class Unheard:
+        def take(self, key: str, **more) -> int | None:
+            token = table.take(key, **more)
+            now[0] += 20
+            if now[0] < 130:
+                raise StoreUnavailableError("no answer")
+            return token
+
+    locks = TableLocks(Unheard(), "ann", monotonic=lambda: now[0], sleep=lambda _: None)
+    handle = locks.acquire(name, ttl_s=30, wait_s=60)
+    assert handle.sure_until == 130
+
+
 def test_breaking_needs_the_token_that_was_seen(store: Store, name: str) -> None:
     locks, table = locks_of(store), store.shared().locks
     handle = locks.acquire(name, ttl_s=60)
@@ -177,6 +195,18 @@ def test_after_close_and_in_no_other_process(open_another, name: str) -> None:
     store.close()
     with pytest.raises(StoreRefusedError):
         locks.acquire(name, ttl_s=1)
+
+
+def test_what_went_wrong_under_a_lock_is_told_though_its_release_is_refused(open_another, name: str) -> None:
+    store = open_another()
+
+    def work() -> None:
+        with holding(locks_of(store), name, ttl_s=1):
+            store.close()
+            raise KeyError("the work")
+
+    with pytest.raises(KeyError, match="the work"):
+        work()
 
 
 # SQLite alone: clocks, and processes

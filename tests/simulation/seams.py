@@ -139,7 +139,7 @@ _REPLACED: tuple[tuple[object, str, object], ...] = (
     (consumers.stores.cassandra_strict, "BatchStatement", Batch),
     (consumers.stores.cassandra_conditional, "uuid4", uuid4),
     (consumers.claims.cassandra, "uuid4", uuid4),
-    (consumers.claims.courier, "monotonic", monotonic),
+    (consumers.claims.courier, "machine_s", monotonic),
     (consumers.stores.cassandra_conditional, "execute_concurrent_with_args", one_after_another),
     (PartitionOwner, "limit_memory", _limit_memory),
     (producers.backlog, "random", RandomModule),

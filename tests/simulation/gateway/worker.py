@@ -204,6 +204,7 @@ class CourierProcess(Process):
     def work(self) -> None:
         """Do what one thread of the courier would: one step of the first job that is due."""
         courier = self.courier
+        courier.release_gone()
         while courier._due and courier._is_old(*courier._due[0]):
             heappop(courier._due)
         if courier._due and courier._due[0][0] <= self.wall_ms():

@@ -20,9 +20,12 @@ from consumers.claims.webhook import Webhook
 from consumers.counters import Counters
 from consumers.errors import StoreUnavailableError
 from consumers.gateway import Nobody, for_inboxes
+from consumers.locks.contract import LockLostError, LockTakenError
 from consumers.locks.locking import TableLocks
+from consumers.locks.sqlite import SqliteLockTable
 from consumers.rows import MessageWrite, Owner, Transition
 from consumers.stores.sqlite import SqliteStore
+from consumers.stores.sqlite_shared import SharedConnection
 from schemas.records import Delivery, Event
 from tests.contract.made import write
 from tests.gateway import Gateway, running
@@ -108,6 +111,11 @@ def _until(courier: Courier, true: Callable[[], bool]) -> None:
         assert courier._changed.wait_for(true, WAIT_S)
 
 
+def until_free(store: SqliteStore, key: str) -> None:
+    """Wait until a lock is free, for as long as another would wait for it."""
+    TableLocks(store.shared().locks, "another").acquire(key, ttl_s=1, wait_s=WAIT_S / 2)
+
+
 def _to(user: str, number: int = 0) -> Delivery:
     return DELIVERY._replace(user=user, conversation_id=f"c{number}")
 
@@ -176,9 +184,10 @@ def test_a_partition_that_goes_is_let_go_of_and_its_lock_too(start, store: Sqlit
     _until(courier, lambda: not any(job.running for job in courier._jobs.values()))
     courier.drop(3)
     assert courier._jobs == {}
+    until_free(store, "deliver/3")
     after = locks.standing("deliver/3")
     assert after is not None
-    assert (after.holder, after.token) == ("", standing.token)
+    assert after.token == standing.token + 1
 
 
 def test_a_delivery_under_way_is_not_taken_again_when_its_partition_goes_and_comes_back(start) -> None:
@@ -187,7 +196,7 @@ def test_a_delivery_under_way_is_not_taken_again_when_its_partition_goes_and_com
     steps.gate.clear()
     courier = start(steps, log)
     courier.submit(3, OWNER, _to("bot"))
-    _until(courier, lambda: any(job.running for job in courier._jobs.values()))
+    steps.wait(1)
     courier.drop(3)
     later = OWNER._replace(epoch=OWNER.epoch + 1)
     courier.submit(3, later, _to("bot"))
@@ -198,15 +207,39 @@ def test_a_delivery_under_way_is_not_taken_again_when_its_partition_goes_and_com
     assert len(steps.taken) == 1
 
 
-def test_what_is_under_way_when_its_partition_goes_ends_with_its_step(start) -> None:
+def test_what_is_under_way_when_its_partition_goes_ends_with_its_step(start, store: SqliteStore) -> None:
     steps, log = Steps(Step(again_at=2**50)), Log()
     steps.gate.clear()
     courier = start(steps, log)
     courier.submit(3, OWNER, _to("bot"))
-    _until(courier, lambda: any(job.running for job in courier._jobs.values()))
+    steps.wait(1)
     courier.drop(3)
     steps.gate.set()
     _until(courier, lambda: not courier._jobs)
+    # Or else the partition's next owner would wait for the lock until it ends by itself.
+    until_free(store, "deliver/3")
+
+
+def test_letting_go_of_a_partition_waits_for_no_store(start, monkeypatch) -> None:
+    """The worker's loop calls it in a rebalance: a store that does not answer must not hold that up."""
+    steps, log = Steps(Step(again_at=2**50)), Log()
+    courier = start(steps, log)
+    courier.submit(3, OWNER, _to("bot"))
+    steps.wait(1)
+    _until(courier, lambda: not any(job.running for job in courier._jobs.values()))
+    asked_by: list[threading.Thread] = []
+    answers = threading.Event()
+
+    def slow(_handle: Any) -> None:
+        asked_by.append(threading.current_thread())
+        assert answers.wait(WAIT_S)
+
+    monkeypatch.setattr(courier._locks._locks, "release", slow)
+    courier.drop(3)
+    courier.submit(4, OWNER, _to("bot", 4))
+    log.wait(1)
+    answers.set()
+    assert threading.current_thread() not in asked_by
 
 
 def test_a_lock_that_another_has_is_one_conflict_however_many_wait(start, store: SqliteStore, monkeypatch) -> None:
@@ -223,6 +256,131 @@ def test_a_lock_that_another_has_is_one_conflict_however_many_wait(start, store:
     others.release(held)
     log.wait(3)
     assert courier._counters.conflicts_by_kind["lock"] == 1
+
+
+class Machine:
+    """Locks on a table that answers as the test says, by a clock in the test's hand; counts what it is asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, table: Any, node: str = "a") -> None:
+        self.now = 1_000.0
+        self.table = table
+        self.takes = 0
+        self.down = False
+        monkeypatch.setattr("consumers.claims.courier.machine_s", lambda: self.now)
+        self.conflicts: list[str] = []
+        locks = TableLocks(self, node, on_conflict=self.conflicts.append, monotonic=lambda: self.now)
+        self.locks = PartitionLocks(locks, 30)
+
+    def _answer(self) -> None:
+        if self.down:
+            raise StoreUnavailableError("down")
+
+    def take(self, key: str, **more: Any) -> int | None:
+        self.takes += 1
+        self._answer()
+        token: int | None = self.table.take(key, **more)
+        return token
+
+    def extend(self, key: str, **more: Any) -> bool:
+        self._answer()
+        return bool(self.table.extend(key, **more))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.table, name)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    SqliteStore.open(tmp_path / "store.sqlite").close()
+    shared = SharedConnection(tmp_path / "store.sqlite", 5)
+    made = Machine(monkeypatch, SqliteLockTable(shared, tick_ms=lambda: int(made.now * 1000)))
+    yield made
+    shared.close()
+
+
+def test_a_lock_that_ended_while_there_was_nothing_to_deliver_is_no_conflict(machine: Machine) -> None:
+    """Each delivery of a quiet partition was put off by a second and counted as a lost lock."""
+    first = machine.locks.token(3)
+    machine.now += 20
+    assert machine.locks.token(3) == first
+    machine.now += 31
+    assert machine.locks.token(3) == first + 1
+    # One that is lost before its time is up is a conflict: somebody broke it.
+    assert machine.table.free("deliver/3", first + 1)
+    machine.now += 20
+    with pytest.raises(LockLostError):
+        machine.locks.token(3)
+
+
+def test_a_renewal_without_an_answer_does_not_lock_the_holder_out(machine: Machine) -> None:
+    token = machine.locks.token(3)
+    machine.now += 20
+    machine.down = True
+    with pytest.raises(StoreUnavailableError):
+        machine.locks.token(3)
+    machine.down = False
+    assert machine.locks.token(3) == token
+
+
+def test_a_lock_that_took_too_long_to_get_is_not_delivered_under(machine: Machine) -> None:
+    real = machine.table.take
+
+    def slow(key: str, **more: Any) -> int | None:
+        token: int | None = real(key, **more)
+        machine.now += 16
+        return token
+
+    machine.table.take = slow
+    with pytest.raises(StoreUnavailableError, match="took too long"):
+        machine.locks.token(3)
+    assert machine.locks.token(3) == 1
+
+
+def test_a_lock_that_another_has_is_not_asked_for_by_each_delivery(machine: Machine) -> None:
+    others = TableLocks(machine.table, "b", monotonic=lambda: machine.now)
+    held = others.acquire("deliver/3", ttl_s=60)
+    for _ in range(100):
+        with pytest.raises(LockTakenError) as refused:
+            machine.locks.token(3)
+        assert refused.value.owner == "b"
+    assert machine.takes == 1
+    others.release(held)
+    machine.now += 1
+    assert machine.locks.token(3) == held.token + 1
+    assert machine.locks.token(4) == 1
+
+
+def test_an_outage_is_told_once_and_not_for_each_delivery(start, monkeypatch, caplog) -> None:
+    monkeypatch.setattr("consumers.claims.courier.LATER_MS", 10)
+    steps = Steps(*[StoreUnavailableError(f"down for {number}") for number in range(20)])
+    log = Log()
+    courier = start(steps, log)
+    courier.submit(3, OWNER, _to("bot"))
+    log.wait(1)
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+
+
+def test_a_gateway_that_fails_and_what_is_given_up_is_told(start, caplog: pytest.LogCaptureFixture) -> None:
+    """An outage of some minutes fails messages for good: not without a word."""
+    caplog.set_level("INFO")
+    failed = Step(again_at=1, called=True, detail="status 503")
+    steps = Steps(failed, failed, failed, Step(given_up(KEY), called=True, detail="status 503"))
+    log = Log()
+    courier = start(steps, log)
+    courier.submit(3, OWNER, DELIVERY)
+    log.wait(1)
+    steps.outcomes = [Step(delivered(KEY), called=True)]
+    _until(courier, lambda: not courier._jobs)
+    courier.submit(3, OWNER, DELIVERY)
+    log.wait(2)
+    _until(courier, lambda: not courier._jobs)
+    told = [(record.message.split(";")[0].split(":")[0], record.levelname) for record in caplog.records]
+    assert told == [
+        ("the gateway fails", "WARNING"),
+        ("a delivery is given up", "WARNING"),
+        ("the gateway takes deliveries again", "INFO"),
+    ]
+    assert (caplog.records[1].recipient, caplog.records[1].last) == ("bot", "status 503")
 
 
 # Two claimers at once: the lock lets one of them work, and the other one takes over when it ends.

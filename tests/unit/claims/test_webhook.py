@@ -1,7 +1,11 @@
 """The webhook against a real HTTP server that does everything a gateway does wrong."""
 
+import math
+import socket
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from uuid import UUID
 
 import pytest
@@ -9,6 +13,7 @@ import pytest
 from consumers.claims.contract import ClaimKey, Verdict
 from consumers.claims.settings import WebhookSettings
 from consumers.claims.webhook import Webhook, seconds_of
+from consumers.logs import set_level
 from schemas.identity import text_of, uuid7
 from schemas.records import Delivery
 from tests.gateway import Gateway, running
@@ -82,12 +87,52 @@ def test_a_call_ends_in_its_time(gateway: Gateway, answer: str) -> None:
     assert time.monotonic() - begun < 5
 
 
+def test_a_handshake_without_end_ends_in_the_calls_time() -> None:
+    """A byte of TLS at a time keeps each read within its own time-out."""
+    over = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        line, _ = listening.accept()
+        with line, suppress(OSError):
+            line.sendall(b"\x16\x03\x03\x40\x00")
+            while not over.wait(0.05):
+                line.sendall(b"\x02")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=drip, args=(listening,), daemon=True)
+        thread.start()
+        # However long the test waits, it ends.
+        stop = threading.Timer(20, over.set)
+        stop.start()
+        url = f"https://127.0.0.1:{listening.getsockname()[1]}/"
+        begun = time.monotonic()
+        told = Webhook(WebhookSettings(url=url, timeout_s=0.5))(DELIVERY, KEY, 1)
+        took_s = time.monotonic() - begun
+        stop.cancel()
+        over.set()
+        thread.join()
+    assert told.verdict is Verdict.AGAIN
+    assert took_s < 5
+
+
 def test_an_answer_that_comes_twice_is_not_the_next_calls(gateway: Gateway) -> None:
     gateway.plan = ["twice", "stall"]
     post = webhook(gateway, timeout_s=0.5)
     assert post(DELIVERY, KEY, 1).verdict is Verdict.DONE
     told = post(DELIVERY, KEY, 2)
     assert (told.verdict, told.detail.startswith("no answer")) == (Verdict.AGAIN, True)
+
+
+def test_no_log_tells_the_gateways_address_or_key(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+    """At any level: urllib3 by itself tells of each call where it goes."""
+    set_level("debug")
+    try:
+        webhook(gateway, authorization="Bearer s3cret")(DELIVERY, KEY, 1)
+    finally:
+        set_level("warning")
+    assert len(gateway.calls) == 1
+    assert "/messages" not in caplog.text
+    assert "s3cret" not in caplog.text
 
 
 def test_nobody_there_is_a_call_to_be_made_again() -> None:
@@ -120,6 +165,16 @@ def test_keys_are_one_for_each_recipient_and_message() -> None:
     [
         ({"url": "ftp://x"}, "http://"),
         ({"url": "https://"}, "http://"),
+        ({"url": "http://x:99999/"}, "[Pp]ort"),
+        ({"url": "http://x/a b"}, "spaces"),
+        ({"url": "http://x/\n"}, "spaces"),
+        ({"url": "http://x/\u00e9"}, "ASCII"),
+        ({"url": "http://ann:s3cret@x/"}, "password$"),
+        ({"authorization": "Bearer a\nb"}, "one line"),
+        ({"authorization": "Bearer \u20ac"}, "ASCII"),
+        ({"first_wait_s": math.inf}, "from 0"),
+        ({"wait_s_max": math.nan}, "from 0"),
+        ({"timeout_s": math.nan}, "more than 0"),
         ({"attempts_max": 0}, "at least 1"),
         ({"timeout_s": 20.0}, "at least twice"),
     ],

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from compose.errors import SettingsError
-from compose.layers import Given, variable_of
+from compose.layers import Given, is_secret, variable_of
 from compose.sections import StoreSettings
 from compose.settings import SECTIONS, Settings, find_file, known_settings, load
+from consumers.claims.settings import WebhookSettings
 
 
 @pytest.fixture
@@ -152,6 +153,24 @@ def test_the_address_of_a_webhook_is_a_secret() -> None:
     settings = load(environ={"TWOTICK_WORKER__ALERT_WEBHOOK": "https://hooks.example/T0/s3cret"}, config=None)
     shown = {one.key: one.value for one in settings.effective()}
     assert shown["worker.alert_webhook"] == "********"
+
+
+def test_what_opens_a_gateway_is_a_secret_and_can_stand_in_a_file(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("Bearer s3cret\n")
+    environ = {
+        "TWOTICK_WEBHOOK__AUTHORIZATION_FILE": str(secret),
+        "TWOTICK_WEBHOOK__URL": "https://gateway.example/T0/s3cret",
+    }
+    settings = load(environ=environ, config=None)
+    assert settings.section("webhook", WebhookSettings).authorization == "Bearer s3cret"
+    assert "s3cret" not in str(sources(settings))
+
+
+def test_what_a_section_does_not_tell_of_itself_is_a_secret() -> None:
+    hidden = [known.key for section in SECTIONS for known in known_settings(section) if not known.field.repr]
+    assert "webhook.authorization" in hidden
+    assert [key for key in hidden if not is_secret(key)] == []
 
 
 def test_a_secret_of_kafka_can_come_from_a_file_named_by_a_variable(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ def test_0_only_where_it_means_something(name: str) -> None:
         ({"session_timeout_s": 301.0}, "session_timeout_s .* poll_interval_s_max"),
         ({"metrics_port": 65_536}, "metrics_port"),
         ({"partition_share_max": 1.1}, "partition_share_max"),
+        ({"alert_webhook": "http://"}, "alert_webhook"),
+        ({"alert_webhook": "http://ann:pw@x/"}, "alert_webhook"),
         ({"operators": ("ops", "")}, "an operator"),
     ],
 )

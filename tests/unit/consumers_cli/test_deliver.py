@@ -94,11 +94,19 @@ def test_a_supervisor_passes_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {f"--deliver=webhook:{URL}", "--deliver-to=bot:*"} <= set(seen["command"])
 
 
-@pytest.mark.parametrize("deliver", ["pigeon:home", "webhook:ftp://x", URL])
+@pytest.mark.parametrize("deliver", ["pigeon:home", "webhook:ftp://x", "webhook:", "webhook:http://x:99999/", URL])
 def test_what_is_no_gateway_is_refused(monkeypatch: pytest.MonkeyPatch, deliver: str) -> None:
     result, seen = _run(monkeypatch, Factory(), f"--deliver={deliver}")
     assert (result.exit_code, seen) == (2, {})
     assert "--deliver" in result.output
+
+
+def test_recipients_without_a_gateway_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    result, seen = _run(monkeypatch, Factory(), "--deliver-to=bot:*")
+    assert (result.exit_code, seen) == (2, {})
+    assert "--deliver-to" in result.output
+    result, _ = _run(monkeypatch, Factory(url=URL), "--deliver-to=bot:*")
+    assert result.exit_code == 0
 
 
 def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,3 +162,36 @@ def test_stats_sums_what_is_there_and_says_who_did_not_answer(factory: Factory) 
     assert rows["all"]["config_version"] == [3, 4]
     assert rows["all"]["snapshot"] == 1
     assert not TableLocks(factory.store.shared().locks, "x").is_locked("statistics")
+
+
+def test_stats_tells_who_is_gone_without_a_word_or_stopped(factory: Factory) -> None:
+    """A killed worker was running, by its last report, for seven days."""
+    now_ms = time.time_ns() // 1_000_000
+    table = factory.store.shared().statistics
+    for node, state, age_ms in [("n-0", "running", 0), ("n-1", "running", 90_000), ("n-2", "stopped", 90_000)]:
+        version = 4 if node == "n-0" else 3
+        table.put_node(NodeReport(node, now_ms - age_ms, state, 1, version, {"lock": 1}, 5.0))
+    assert factory.run("stats", "--wait-s", "0").exit_code == 0
+    rows = {row["node"]: row for row in factory.shown}
+    assert [rows[node]["state"] for node in ("n-0", "n-1", "n-2")] == ["running", "silent", "stopped"]
+    assert rows["n-1"]["seen_s_ago"] >= 90
+    assert (rows["all"]["config_version"], rows["all"]["conflicts_per_minute"]) == (4, 5.0)
+    assert (rows["n-1"]["config_version"], rows["all"]["conflicts"]) == (3, ["lock 3"])
+
+
+def test_owners_warns_of_one_that_writes_nothing(factory: Factory) -> None:
+    factory.store.claim_lease(0, "n-0")
+    factory.store.claim_lease(1, "n-1")
+    now_ms = time.time_ns() // 1_000_000
+    share = Share(0, 1, 1, 0, "n-0", now_ms - 90_000, dict.fromkeys(COUNTS, 10))
+    factory.store.shared().statistics.put(share, None)
+    assert "n-0 has written nothing for long; it owns 0\n" in factory.run("owners").stderr
+    assert "n-1" not in factory.run("owners").stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("stats", "--wait-s", "inf"), ("stats", "--wait-s", "1e30"), ("config", "history", "--limit", "9" * 20)],
+)
+def test_numbers_beyond_all_use_are_usage_errors(factory: Factory, arguments: tuple[str, ...]) -> None:
+    assert factory.run(*arguments).exit_code == 2

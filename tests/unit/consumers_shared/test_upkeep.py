@@ -213,6 +213,31 @@ def test_a_store_that_does_not_answer_only_makes_it_late(world: World) -> None:
     assert world.shared.statistics.share(3) is not None
 
 
+def test_what_nothing_foresees_does_not_end_it(world: World, caplog) -> None:
+    """Such as a share that another version wrote: hot configuration is taken up all the same, once it can be."""
+
+    class Odd:
+        """A configuration table with what this version cannot read."""
+
+        odd = True
+
+        def newest(self) -> int:
+            """Raise what is none of the store's errors."""
+            if self.odd:
+                raise TypeError("3 fields, not 4")
+            return 0
+
+    odd = Odd()
+    worker = world.upkeep("a", world.shared._replace(config=odd))
+    worker.observe(seen(1, 3))
+    worker.turn()
+    worker.turn()
+    assert caplog.text.count("nothing here foresees") == 1
+    odd.odd = False
+    worker.turn()
+    assert world.shared.statistics.share(3) is not None
+
+
 def test_the_thread_writes_what_was_observed_last_when_it_is_stopped(world: World) -> None:
     worker = world.upkeep("a")
     worker.start()
@@ -222,6 +247,7 @@ def test_the_thread_writes_what_was_observed_last_when_it_is_stopped(world: Worl
     share = world.shared.statistics.share(3)
     assert share is not None
     assert share.counts["events"] == 41
+    assert [report.state for report in world.shared.statistics.nodes()] == ["stopped"]
 
 
 def test_nobody_is_asked_while_the_lock_is_only_free(world: World) -> None:
@@ -239,19 +265,28 @@ class _Webhook(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         self.send_response(self.status)
+        if 300 <= self.status < 400:
+            self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.bodies.append({"got": self.path})
+        self.send_response(200)
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
 
 
-@pytest.mark.parametrize(("status", "line"), [(200, "was told"), (500, "refuses")])
+@pytest.mark.parametrize(("status", "line"), [(200, "was told"), (500, "refuses"), (302, "refuses"), (307, "refuses")])
 def test_a_webhook_gets_one_post_and_its_refusal_is_logged(status: int, line: str, caplog) -> None:
+    """A redirect is one: followed, it would be a GET of wherever the answer says, and be told as a success."""
     _Webhook.status, _Webhook.bodies = status, []
     with HTTPServer(("127.0.0.1", 0), _Webhook) as server, caplog.at_level("INFO"):
-        thread = Thread(target=server.handle_request)
+        thread = Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         post(f"http://127.0.0.1:{server.server_port}/", {"alert": "conflicts"}, 5)
+        server.shutdown()
         thread.join()
     assert _Webhook.bodies == [{"alert": "conflicts"}]
     assert line in caplog.text
@@ -263,4 +298,5 @@ def test_a_webhook_that_is_not_there_or_stalls_harms_nothing(caplog) -> None:
         post(f"http://127.0.0.1:{stalled.server_port}/", {}, 0.05)
         port = stalled.server_port
     post(f"http://127.0.0.1:{port}/", {}, 1)
-    assert caplog.text.count("cannot be told") == 2
+    post("http://no..name/", {}, 1)
+    assert caplog.text.count("cannot be told") == 3
