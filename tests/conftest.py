@@ -6,6 +6,7 @@
 - Where Java, Maven or a container engine is missing the tests that need them are skipped, and the last lines say so.
   With TWOTICK_TEST_REQUIRE=local_stack,containers, which CI sets, that is a failure.
 - With TWOTICK_TEST_REQUIRE=compiled the run ends at once where the hot path is not the compiled one.
+- All servers of the tests, but those in containers, start with QUICK_JAVA; `local_stack` also with QUICK_SCHEMA.
 """
 
 import os
@@ -20,6 +21,16 @@ import consumers.fold
 from compose.stacks.errors import ToolMissingError
 from compose.stacks.local import LocalSettings, LocalStack
 from tests.missing import NOT_HERE, is_required, missing
+from tests.stacks import throw_away
+
+QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+"""No server lives long enough here to earn what its second compiler costs: half of a start, and of making a table."""
+QUICK_SCHEMA = "-Dcassandra.test.flush_local_schema_changes=false"
+"""No flush of the schema's own tables for each table that is made. A Cassandra that is killed would forget them."""
+_JAVA_OPTIONS = "JDK_JAVA_OPTIONS"
+"""What the launcher `java` reads, whoever starts it."""
+if QUICK_JAVA not in os.environ.get(_JAVA_OPTIONS, ""):
+    os.environ[_JAVA_OPTIONS] = f"{os.environ.get(_JAVA_OPTIONS, '')} {QUICK_JAVA}".strip()
 
 # How long one example takes says something about the machine, not about the code.
 hypothesis.settings.register_profile("twotick", deadline=None)
@@ -49,13 +60,16 @@ def local_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack
     lent = os.environ.get("TWOTICK_TEST_STACK")
     folder = Path(lent) if lent else tmp_path_factory.mktemp("stack")
     stack = LocalStack(folder, LocalSettings(commitlog_sync="periodic"))
-    try:
-        stack.up(lambda _line: None)
-    except ToolMissingError as error:
-        missing("local_stack", error.message)
+    with pytest.MonkeyPatch.context() as patch:
+        if not lent:  # nobody kills it
+            patch.setenv(_JAVA_OPTIONS, f"{os.environ[_JAVA_OPTIONS]} {QUICK_SCHEMA}")
+        try:
+            stack.up(lambda _line: None)
+        except ToolMissingError as error:
+            missing("local_stack", error.message)
     yield stack
     if not lent:
-        stack.down(remove_data=True)
+        throw_away(stack, "kafka", "cassandra")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
