@@ -6,7 +6,7 @@
 - Where Java, Maven or a container engine is missing the tests that need them are skipped, and the last lines say so.
   With TWOTICK_TEST_REQUIRE=local_stack,containers, which CI sets, that is a failure.
 - With TWOTICK_TEST_REQUIRE=compiled the run ends at once where the hot path is not the compiled one.
-- All servers of the tests, but those in containers, start with QUICK_JAVA; `local_stack` also with QUICK_SCHEMA.
+- All servers of the tests start with QUICK_JAVA, `local_stack` also with QUICK_SCHEMA; see `tests.stacks`.
 """
 
 import os
@@ -21,12 +21,8 @@ import consumers.fold
 from compose.stacks.errors import ToolMissingError
 from compose.stacks.local import LocalSettings, LocalStack
 from tests.missing import NOT_HERE, is_required, missing
-from tests.stacks import throw_away
+from tests.stacks import QUICK_JAVA, QUICK_SCHEMA, throw_away
 
-QUICK_JAVA = "-XX:TieredStopAtLevel=1"
-"""No server lives long enough here to earn what its second compiler costs: half of a start, and of making a table."""
-QUICK_SCHEMA = "-Dcassandra.test.flush_local_schema_changes=false"
-"""No flush of the schema's own tables for each table that is made. A Cassandra that is killed would forget them."""
 _JAVA_OPTIONS = "JDK_JAVA_OPTIONS"
 """What the launcher `java` reads, whoever starts it."""
 if QUICK_JAVA not in os.environ.get(_JAVA_OPTIONS, ""):
