@@ -9,8 +9,9 @@ PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python)
 # Passed on: `make demo ARGS="--stack local"`, `make test ARGS="-k outbox"`.
 ARGS ?=
-# `make test` runs tests beside each other, those that share servers one after another. `make test ARGS="-n 0"` does not.
-BESIDE := --numprocesses auto
+# All tests run beside each other, those that share servers one after another. A choice of them does so with -n auto:
+# for a few tests, each process would take longer to begin than they take.
+BESIDE := $(if $(ARGS),,--numprocesses auto)
 # What the images are built on, where a registry has it: `make images PYTHON_IMAGE=python:3.13-slim
 # JAVA_IMAGE=eclipse-temurin:17-jre`. Empty: on this machine's own files (Linux).
 PYTHON_IMAGE ?=
