@@ -6,12 +6,15 @@
 - Where Java, Maven or a container engine is missing the tests that need them are skipped, and the last lines say so.
   With TWOTICK_TEST_REQUIRE=local_stack,containers, which CI sets, that is a failure.
 - With TWOTICK_TEST_REQUIRE=compiled the run ends at once where the hot path is not the compiled one.
+- All servers of the tests start with QUICK_JAVA, `local_stack` also with QUICK_SCHEMA; see `tests.stacks`.
+- `make test` runs tests in several processes; which share one, and with it their servers, says `tests.beside`.
 """
 
 import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -19,7 +22,14 @@ import pytest
 import consumers.fold
 from compose.stacks.errors import ToolMissingError
 from compose.stacks.local import LocalSettings, LocalStack
+from tests import beside
 from tests.missing import NOT_HERE, is_required, missing
+from tests.stacks import QUICK_JAVA, QUICK_SCHEMA, throw_away
+
+_JAVA_OPTIONS = "JDK_JAVA_OPTIONS"
+"""What the launcher `java` reads, whoever starts it."""
+if QUICK_JAVA not in os.environ.get(_JAVA_OPTIONS, ""):
+    os.environ[_JAVA_OPTIONS] = f"{os.environ.get(_JAVA_OPTIONS, '')} {QUICK_JAVA}".strip()
 
 # How long one example takes says something about the machine, not about the code.
 hypothesis.settings.register_profile("twotick", deadline=None)
@@ -49,27 +59,51 @@ def local_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack
     lent = os.environ.get("TWOTICK_TEST_STACK")
     folder = Path(lent) if lent else tmp_path_factory.mktemp("stack")
     stack = LocalStack(folder, LocalSettings(commitlog_sync="periodic"))
-    try:
-        stack.up(lambda _line: None)
-    except ToolMissingError as error:
-        missing("local_stack", error.message)
+    with pytest.MonkeyPatch.context() as patch:
+        if not lent:  # nobody kills it
+            patch.setenv(_JAVA_OPTIONS, f"{os.environ[_JAVA_OPTIONS]} {QUICK_SCHEMA}")
+        try:
+            stack.up(lambda _line: None)
+        except ToolMissingError as error:
+            missing("local_stack", error.message)
     yield stack
     if not lent:
-        stack.down(remove_data=True)
+        throw_away(stack, "kafka", "cassandra")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses real servers, and run it last: the quick tests report first."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what uses real servers, and order it.
+
+    Alone, the quick tests report first. Beside each other, those begin first that wait for servers, and last those that
+    only compute: they fill the time.
+    """
     for item in items:
         if "local_stack" in getattr(item, "fixturenames", ()):
             item.add_marker("local_stack")
         if "engine" in getattr(item, "fixturenames", ()):
             item.add_marker("containers")
-    items.sort(key=_order)
+        beside.check(item)
+    items.sort(key=_waiting, reverse=hasattr(config, "workerinput"))
 
 
-def _order(item: pytest.Item) -> int:
-    return sum(rank for rank, name in enumerate(("local_stack", "containers"), 1) if item.get_closest_marker(name))
+def _waiting(item: pytest.Item) -> tuple[bool, ...]:
+    """Return how much of its time a test waits, roughly."""
+    return (
+        bool(item.get_closest_marker("containers")),
+        bool(item.get_closest_marker("local_stack")),
+        not item.nodeid.startswith("tests/unit/"),
+        not item.nodeid.startswith("tests/simulation/"),
+    )
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return in how many processes `make test` runs the tests."""
+    return beside.processes()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> beside.ByServers:
+    """Keep tests that share servers in one process."""
+    return beside.ByServers(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -14,6 +14,7 @@ from consumers.stores.cassandra_session import connect, open_cluster
 from consumers.stores.contract import Store
 from consumers.stores.settings import CassandraSettings
 from consumers.stores.sqlite import SqliteStore
+from tests.keyspaces import forget
 
 STORES = (
     "sqlite",
@@ -34,12 +35,12 @@ def settings_of(local_stack, keyspace: str) -> CassandraSettings:
 
 @pytest.fixture(scope="session")
 def new_keyspace(local_stack) -> Iterator[CassandraSettings]:
-    """Give settings with a keyspace that does not exist yet; it is dropped at the end."""
+    """Give settings with a keyspace that does not exist yet; at the end it is forgotten."""
     settings = settings_of(local_stack, f"contract_{uuid4().hex[:12]}")
     yield settings
     cluster = open_cluster(settings)
     try:
-        connect(cluster).execute(f"DROP KEYSPACE IF EXISTS {settings.keyspace}", timeout=60)
+        forget(connect(cluster), settings.keyspace)
     finally:
         cluster.shutdown()
 
@@ -68,7 +69,7 @@ def strict_settings(cassandra_settings: CassandraSettings) -> Iterator[Cassandra
     yield settings
     cluster = open_cluster(settings)
     try:
-        connect(cluster).execute(f"DROP KEYSPACE IF EXISTS {settings.keyspace}", timeout=60)
+        forget(connect(cluster), settings.keyspace)
     finally:
         cluster.shutdown()
 

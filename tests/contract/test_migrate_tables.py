@@ -17,6 +17,7 @@ from consumers.stores.cassandra_session import connect, open_cluster
 from consumers.stores.settings import CassandraSettings
 from schemas.migrations import Migration, load, parse
 from tests.contract.made import id_of, made, row, write
+from tests.keyspaces import forget
 
 pytestmark = pytest.mark.local_stack
 
@@ -25,11 +26,11 @@ NODES = 4
 
 @pytest.fixture
 def fresh(cassandra_settings: CassandraSettings) -> Iterator[CassandraSettings]:
-    """Give settings of a keyspace that is not there; it is dropped afterwards."""
+    """Give settings of a keyspace that is not there; afterwards it is forgotten."""
     settings = replace(cassandra_settings, keyspace=f"migrate_{uuid4().hex[:12]}")
     yield settings
     with _Session(settings) as session:
-        session.execute(f"DROP KEYSPACE IF EXISTS {settings.keyspace}", timeout=60)
+        forget(session, settings.keyspace)
 
 
 class _Session:

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from compose.stacks.errors import ToolMissingError
 from compose.stacks.local import LocalSettings, LocalStack, ServerStatus
 from consumers.errors import StoreUnavailableError
 from consumers.migrate_settings import MigrationSettings
@@ -13,6 +14,8 @@ from consumers.rows import MessageWrite
 from consumers.stores.cassandra import CassandraStore
 from consumers.stores.settings import CassandraSettings
 from tests.contract.made import OWNER, Written, id_of, made, row, write
+from tests.missing import missing
+from tests.stacks import throw_away
 
 NODE = "cassandra"
 WRITES = 4
@@ -36,12 +39,15 @@ class Returned:
 
 
 @pytest.fixture(scope="module")
-def own_stack(local_stack: LocalStack, tmp_path_factory: pytest.TempPathFactory):
-    """Give a Cassandra of our own to hurt; `local_stack` says whether one can run here at all."""
+def own_stack(tmp_path_factory: pytest.TempPathFactory):
+    """Give a Cassandra of our own to hurt."""
     stack = LocalStack(tmp_path_factory.mktemp("own"), LocalSettings(cassandra_heap_mib=512))
-    stack.start(NODE)
+    try:
+        stack.start(NODE)
+    except ToolMissingError as error:
+        missing("local_stack", error.message)
     yield stack
-    stack.down(remove_data=True)
+    throw_away(stack, NODE)
 
 
 def started(store: CassandraStore, first: int) -> list[Written]:

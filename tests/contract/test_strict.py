@@ -15,6 +15,7 @@ from consumers.stores.cassandra import CassandraStore
 from consumers.stores.cassandra_session import SERIAL
 from consumers.stores.settings import CassandraSettings
 from tests.contract.made import OWNER, Written, conversation, id_of, made, moved, row, transition, write
+from tests.keyspaces import forget
 
 pytestmark = pytest.mark.local_stack
 
@@ -244,7 +245,7 @@ def test_a_keyspace_with_owners_but_no_record_is_written_under_stamps(cassandra_
         with pytest.raises(StoreRefusedError, match="written in mode stamps"):
             CassandraStore.open(settings, mode="strict")
     finally:
-        store._session.execute(f"DROP KEYSPACE {settings.keyspace}", timeout=60)
+        forget(store._session, settings.keyspace)
         store.close()
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from compose.stacks.errors import ToolMissingError
 from compose.stacks.local.jars import find_java
+from tests.missing import missing
 
 pytestmark = [pytest.mark.local_stack, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -20,7 +21,7 @@ def test_a_short_run_finds_nothing(tmp_path):
     try:
         find_java()
     except ToolMissingError as error:
-        pytest.skip(f"not here: local_stack: {error.message}")
+        missing("local_stack", error.message)
     report = tmp_path / "report.json"
     folder = tmp_path / "run"
     command = [

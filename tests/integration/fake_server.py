@@ -98,12 +98,13 @@ class FakeServer:
                     self._paused.set()
                     self._going.wait()
                     self._paused.clear()
-                for message in consumer.consume(200, timeout=0.02):
-                    if message.error() is None:
-                        self._take(message)
-                self._producer.poll(0)
-                with self.changed:
+                taken = consumer.consume(200, timeout=0.02)
+                with self.changed:  # whoever waits looks at the rows meanwhile
+                    for message in taken:
+                        if message.error() is None:
+                            self._take(message)
                     self.changed.notify_all()
+                self._producer.poll(0)
         finally:
             self._producer.flush(5)
             consumer.close()

@@ -22,6 +22,7 @@ from schemas.records import Event
 from schemas.topics import PARTITIONS_LOCAL
 from tests.integration.commands import Ran
 from tests.integration.deployment import Deployment, check_story
+from tests.keyspaces import forget
 
 
 class Real(Deployment):
@@ -133,5 +134,5 @@ def real(
         yield made
     finally:
         made.close()
-        made.session.execute(f"DROP KEYSPACE IF EXISTS {name}", timeout=60)
+        forget(made.session, name)
         made.store.close()

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from compose.stacks.errors import ToolMissingError
 from compose.stacks.local import LocalSettings, LocalStack, ServerState
 from tests.integration.deployment import until
+from tests.missing import missing
 
 pytestmark = [pytest.mark.cluster, pytest.mark.local_stack, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -31,7 +32,7 @@ def cluster(tmp_path_factory):
         stack.up(no_progress)
         yield stack
     except ToolMissingError as error:
-        pytest.skip(f"not here: local_stack: {error.message}")
+        missing("local_stack", error.message)
     finally:
         stack.down(remove_data=True)
 

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from compose.stacks.errors import PortTakenError, ToolMissingError
 from compose.stacks.local import LocalSettings, LocalStack, ServerState, state
+from tests.missing import missing
 
 pytestmark = [pytest.mark.local_stack, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -35,7 +36,7 @@ def stack(tmp_path_factory):
     try:
         stack.up(no_progress)
     except ToolMissingError as error:
-        pytest.skip(f"not here: local_stack: {error.message}")
+        missing("local_stack", error.message)
     yield stack
     stack.down(remove_data=True)
 

@@ -23,6 +23,7 @@ from schemas.records import Acknowledgement, Delivery, Event
 from schemas.topics import DEAD_LETTERS, EVENTS, INBOX, PARTITIONS_LOCAL
 from tests.integration.deployment import until
 from tests.integration.real import Real, real
+from tests.keyspaces import forget
 
 pytestmark = pytest.mark.timeout(300)
 CONVERSATIONS, MESSAGES = 6, 12
@@ -135,7 +136,7 @@ def test_a_rebuilt_keyspace_is_the_same_cell_for_cell(lived: Lived) -> None:
         again = deployment.twotick("replay", "--into-keyspace", fresh)
         assert (again.code, "not empty" in again.told) == (2, True)
     finally:
-        deployment.session.execute(f"DROP KEYSPACE IF EXISTS {fresh}", timeout=60)
+        forget(deployment.session, fresh)
 
 
 def in_sqlite(path: Path) -> dict[bytes, tuple[Any, ...]]:

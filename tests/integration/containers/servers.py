@@ -23,6 +23,7 @@ from compose.stacks.local.kafka import KafkaNode
 from compose.stacks.local.node import NodePlace
 from compose.stacks.local.ports import LOOPBACK, choose_free
 from tests.integration.containers.engine import Engine
+from tests.stacks import QUICK_JAVA
 
 IMAGES: Final = {
     "kafka": os.environ.get("TWOTICK_TEST_KAFKA_IMAGE", f"apache/kafka:{server_version('kafka')}"),
@@ -55,7 +56,7 @@ _KAFKA: Final = {
     "KAFKA_BROKER_HEARTBEAT_INTERVAL_MS": "500",
     "KAFKA_LOG_CLEANER_DEDUPE_BUFFER_SIZE": str(4 << 20),
     "KAFKA_HEAP_OPTS": "-Xms96m -Xmx256m",
-    "KAFKA_JVM_PERFORMANCE_OPTS": "-XX:+UseSerialGC",
+    "KAFKA_JVM_PERFORMANCE_OPTS": f"-XX:+UseSerialGC {QUICK_JAVA}",
 }
 _CASSANDRA: Final = {
     "CASSANDRA_NUM_TOKENS": "1",
@@ -64,7 +65,7 @@ _CASSANDRA: Final = {
     # What is answered must be there after a kill, so the commit log is synced before the answer.
     "JVM_EXTRA_OPTS": "-Dcassandra.config.allow_system_properties=true"
     " -Dcassandra.settings.commitlog_sync=batch -Dcassandra.settings.commitlog_sync_period=0ms"
-    " -Dcassandra.skip_wait_for_gossip_to_settle=0 -Dcassandra.ring_delay_ms=1",
+    f" -Dcassandra.skip_wait_for_gossip_to_settle=0 -Dcassandra.ring_delay_ms=1 {QUICK_JAVA}",
 }
 
 
