@@ -14,9 +14,9 @@ LOCAL_STACK: Final = "local_stack"
 CONTAINERS: Final = "containers"
 OWN_SERVERS: Final = "own_servers"
 
+PROCESSES_MIN: Final = 2
+"""Also on one core: one of two waits for its servers most of the time."""
 PROCESSES_MAX: Final = 8
-WAITING: Final = 2
-"""Processes beyond one a core: three of all wait for servers most of the time."""
 
 _GROUPS: Final = {
     "tests/contract/test_store_down.py": OWN_SERVERS,
@@ -54,7 +54,7 @@ def check(item: pytest.Item) -> None:
 
 def processes() -> int:
     """Return in how many processes tests run."""
-    return min((os.cpu_count() or 1) + WAITING, PROCESSES_MAX)
+    return min(max(os.cpu_count() or 1, PROCESSES_MIN), PROCESSES_MAX)
 
 
 class ByServers(LoadScopeScheduling):
