@@ -69,7 +69,9 @@ class PartitionRows:
         allowance_ms = settings.policy.id_ahead_ms_max + settings.broker_clock_skew_ms
         start = takeover.from_the_start
         self.messages = MessageCache(settings.messages_max, allowance_ms, from_the_start=start)
-        self.conversations = ConversationCache(settings.conversations_max, complete=start)
+        # Whom the owner before let park is not in the log: what it has finished is read, though all else is here.
+        complete = start and takeover.committed <= takeover.position
+        self.conversations = ConversationCache(settings.conversations_max, complete=complete)
         self.pending = pending
         self.settings = settings
         self.takeover = takeover

@@ -124,8 +124,8 @@ class WorkerSettings:
     operators: tuple[str, ...] = ()
     """Who may park and release conversations, by the names that `twotick dead-letters park` puts into the log:
     `user@host` of the shell, or its --operator. Nobody by default. A PARK or a RELEASE of anybody else is a dead
-    letter. The same on every worker; leave a name here while the log holds commands of its, or a replay refuses these.
-    Names are as true as the writers of the events topic are: who may write to it at all is for Kafka's ACLs."""
+    letter. The same on every worker. Names are as true as the writers of the events topic are: who may write to it at
+    all is for Kafka's ACLs."""
     policy: Policy = field(default_factory=Policy)
     """Limits that are part of the fold: the same on every worker of a deployment."""
     schedule: Schedule = field(default_factory=Schedule)

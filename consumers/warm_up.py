@@ -5,7 +5,7 @@ from typing import Final
 from consumers.cache import Conversation
 from consumers.fold import fold, fold_block, fold_membership
 from consumers.folding import HELLO, OF_CONVERSATION, OF_PARKING, SAME_MESSAGE, SEND, STARTS
-from consumers.parking import at_gate, fold_parking, with_parkings
+from consumers.parking import at_gate, with_parkings
 from consumers.partition_rows import PartitionRows
 from consumers.rows import At, ConversationRow, MessageRow
 from consumers.stores.contract import KeyObject, MessageKey
@@ -60,7 +60,7 @@ class WarmUp:
     def _conversation(self, event: Event, conversation: Conversation, at: At) -> None:
         known, policy = conversation.row, self._rows.settings.policy
         if event.kind in OF_PARKING:
-            conversation.row = fold_parking(event, known, at, policy).row
+            # What the owner before made of it, with its own operators, is in the row that was read.
             return
         if self._waits(event, conversation, at):
             return

@@ -47,8 +47,8 @@ def _verify(  # noqa: PLR0913 - one parameter an option
     The log is folded again, as by `twotick replay`, and must give the store row for row; each outbox must agree with
     the store about what its user sent and received, and hold what it has itself written a receipt for: what a user has
     on another device is no loss. Changes nothing. Exits with 1 where something was found, with 3 where there is
-    nothing to compare of a conversation that was named. As for `twotick replay`, `worker.operators` has to be here
-    what it is for the workers.
+    nothing to compare of a conversation that was named. Which PARK and RELEASE the workers took it knows as
+    `twotick replay` does, and ends as that does (2) where it cannot be sure.
     """
     from compose.verifying import Receipts, read_outbox
 

@@ -55,8 +55,9 @@ def _replay(  # noqa: PLR0913 - one parameter an option
     rebuilds all rows there, and compares. The first Ctrl-C stops it in good order (130); with `--state` the same
     command goes on where it was. Exits with 1 where rows differ, with 4 where some could not be mended.
 
-    `worker.operators` has to be here what it is for the workers. Without it parked conversations are folded as if they
-    had never been parked: sound rows differ then, and `--execute` writes wrong ones.
+    What the workers took of PARK and RELEASE it takes from the dead letters, and says so where `worker.operators` is
+    another one here. That setting decides only about what they have not committed, and what is older than the letters
+    that are left; where rows differ by it, nothing more is shown or mended (2).
     """
     from consumers.cli.replay_job import ReplayJob, files_told
     from consumers.cli.times import instant_ms, start_ms

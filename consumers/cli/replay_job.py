@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from consumers.intake import Intake
+    from consumers.replay.commands import Commands
     from consumers.replay.comparing import Checked, Difference
     from consumers.replay.control import Control
     from consumers.replay.log import Log
     from consumers.replay.progress_file import Progress
-    from consumers.replay.run import Outcome
+    from consumers.replay.run import Outcome, Source
     from consumers.replay.spans import Wish
     from consumers.settings import WorkerSettings
     from consumers.stores.contract import Store
@@ -82,10 +83,12 @@ class ReplayJob:
             asked = Asked(f"the file of JSON lines {path}", str(self._wish), identity)
             begun = plan(extents, self._wish, asked, self._state)
             self._say_what_is_left(begun)
-            source = Source(log, begun, self._wish, self._intake(), control)
+            commands = self._commands(begun, len(extents))
+            source = Source(log, begun, self._wish, self._intake(), control, commands)
             with _opened(path, begun) as out, progress_bar("reading") as control.report:
                 outcome = to_jsonl(source, out)
         _say(f"{outcome.done:,} records in {outcome.seconds:.1f} s{_rate(outcome)}")
+        _say_of(commands)
         _end_if_interrupted(outcome, self._state)
 
     def rebuild(
@@ -109,7 +112,8 @@ class ReplayJob:
             asked = Asked(self._target_text(file, keyspace), str(self._wish), identity, topic.generation)
             begun = plan(extents, self._wish, asked, self._state)
             self._say_what_is_left(begun)
-            source = Source(log, begun, self._wish, self._intake(), control)
+            commands = self._commands(begun, partitions)
+            source = Source(log, begun, self._wish, self._intake(), control, commands)
             # Opened only now, so that nothing is made where the replay is refused.
             with self._target(file, keyspace, begun) as target:
                 with progress_bar("folding") as control.report:
@@ -119,6 +123,7 @@ class ReplayJob:
                     f"folded {tally.events:,} of {outcome.done:,} records in {outcome.seconds:.1f} s{_rate(outcome)}; "
                     f"{tally.rows:,} row writes, {tally.refused:,} records refused as they were"
                 )
+                _say_of(commands)
                 if tally.seeded:
                     _say(f"{tally.seeded:,} messages were not from the start: taken as the live store had them before")
                 _end_if_interrupted(outcome, self._state)
@@ -126,7 +131,7 @@ class ReplayJob:
                     target.record_topic(topic, None)
                 if not compares and (file or keyspace):
                     return ()
-                return self._compare(target, live, outcome, partitions, topic.generation, control, mends=mends)
+                return self._compare(target, live, outcome, partitions, topic.generation, source, mends=mends)
 
     def _compare(  # noqa: PLR0913, PLR0917 - the two stores and what they hold
         self,
@@ -135,7 +140,7 @@ class ReplayJob:
         outcome: "Outcome",
         partitions: int,
         generation: int,
-        control: "Control",
+        source: "Source",
         *,
         mends: bool,
     ) -> "Sequence[Difference]":
@@ -147,7 +152,8 @@ class ReplayJob:
 
         group = self._factory.worker_settings().group
         done = committed(self._factory.kafka(), EVENTS, group, [span.partition for span in outcome.spans])
-        comparison = Comparison(target, live, reaches(outcome, generation, done), partitions, control)
+        control, reached = source.control, reaches(outcome, generation, done)
+        comparison = Comparison(target, live, reached, partitions, control, commands=source.commands)
         found = list(compare(comparison, outcome, self._wish, mend=mends, bar=progress_bar))
         _say(_summary(comparison.checked, found, mended=mends))
         if control.stopping():
@@ -225,6 +231,17 @@ class ReplayJob:
             decode = _overheard(decode, self._hear)
         return Intake(decode, VALUE_BYTES_MAX, self._factory.worker_settings().operators)
 
+    def _commands(self, begun: "Progress", partitions: int) -> "Commands":
+        from consumers.replay.commands import Commands, account_of
+
+        kafka, codec, group = self._factory.kafka(), self._factory.codec(), self._factory.worker_settings().group
+        return Commands(
+            lambda: account_of(kafka, group, codec, range(partitions)),
+            codec.decode,
+            self._wish.conversations,
+            begun.doubted,
+        )
+
 
 def _overheard(
     decode: "Callable[[bytes | None], Record]", hear: "Callable[[Event], None]"
@@ -294,6 +311,11 @@ def _summary(checked: "Checked", found: "Sequence[Difference]", *, mended: bool)
 
 def _rate(outcome: "Outcome") -> str:
     return f" ({outcome.done / outcome.seconds:,.0f}/s)" if outcome.seconds > 0 else ""
+
+
+def _say_of(commands: "Commands") -> None:
+    if told := commands.summary():
+        _say(told)
 
 
 def _say(line: str) -> None:

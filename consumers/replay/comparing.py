@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from consumers.errors import VersionConflictError
+from consumers.replay.commands import Commands, doubt_about
 from consumers.replay.compare import (
     DIFFERENCES,
     Compared,
@@ -21,7 +22,7 @@ from consumers.replay.control import Control, Report, unseen
 from consumers.replay.pace import Pace
 from consumers.replay.rebuild import REPLAYER
 from consumers.replay.writes import Writes
-from consumers.rows import ConversationRow, ConversationWrite, MessageWrite, Owner
+from consumers.rows import NOWHERE, ConversationRow, ConversationWrite, MessageWrite, Owner, Position
 from consumers.stores.contract import MessageKey, Store, StoredMessage
 from schemas.partitioner import partition_of
 
@@ -65,15 +66,18 @@ class Comparison:
     No more rows a second are looked at than `control` says, and none once it says to stop.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - two stores, how far they are, and how to go about it
         self,
         rebuilt: Store,
         live: Store,
         reaches: dict[int, Reach],
         partitions: int,
         control: Control | None = None,
+        *,
+        commands: Commands | None = None,
     ) -> None:
         self.checked = Checked()
+        self._commands = commands
         self._control = control or Control()
         self._pace = Pace(self._control.rate)
         self._rebuilt = rebuilt
@@ -92,8 +96,37 @@ class Comparison:
             report(done, None if total is None else max(done, total))  # others may have written since
             self._pace.spent(len(page))
 
+    @property
+    def doubts(self) -> bool:
+        """Whether a difference may come from commands that the workers took otherwise."""
+        return self._commands is not None and bool(self._commands.doubted or self._commands.refused)
+
+    def _check_commands(self, conversations: Iterable[str]) -> None:
+        """Raise OperatorsDifferError where the workers may have taken commands of one of these that differ otherwise.
+
+        The letter of a refused command is not the last word: who wrote it may have died before the commit, and the
+        next owner have had other operators. The live store tells then.
+        """
+        if self._commands is None:
+            return
+        for name in conversations:
+            if (command := self._commands.doubted.get(name)) is not None:
+                raise doubt_about(command)
+            if (command := self._commands.refused.get(name)) is not None and self._was_parked_otherwise(name):
+                raise doubt_about(command)
+
+    def _was_parked_otherwise(self, name: str) -> bool:
+        """Say whether the live store has a parking that began or ended where, by the replay, nothing was taken."""
+        ours, theirs = (each.read((), [name]).conversations.get(name) for each in (self._rebuilt, self._live))
+        reach = self._reaches[self._partition(name)]
+        known = _ends(ours)
+        return any(place not in known and place < (reach.generation, reach.replayed) for place in _ends(theirs))
+
     def messages(self, *, mend: bool = False, report: Report = unseen) -> Iterator[Difference]:
-        """Yield the messages that the live store does not hold as the log makes them; with `mend` write them."""
+        """Yield the messages that the live store does not hold as the log makes them; with `mend` write them.
+
+        Raises OperatorsDifferError, as all that compares here.
+        """
         for page in self._pages(self._rebuilt.all_messages(), _messages_in(self._rebuilt), report):
             found = self._live.messages([_key(each) for each in page])
             differing = []
@@ -103,6 +136,7 @@ class Comparison:
                 self.checked.messages[compared.verdict] += 1
                 if compared.verdict in DIFFERENCES:
                     differing.append((ours, compared))
+            self._check_commands({ours.row.conversation_id for ours, _ in differing})
             mended = self._mend(differing) if mend and differing else frozenset()
             for ours, compared in differing:
                 yield Difference(compared.verdict, *_key(ours), compared.detail, _key(ours) in mended)
@@ -146,6 +180,7 @@ class Comparison:
                 compared = self._compare_conversation(ours, found.get(ours.conversation_id))
                 self.checked.conversations[compared.verdict] += 1
                 if compared.verdict in DIFFERENCES:
+                    self._check_commands([ours.conversation_id])
                     mended = mend and self._mend_conversation(ours)
                     yield Difference(compared.verdict, ours.conversation_id, b"", compared.detail, mended)
 
@@ -180,11 +215,18 @@ class Comparison:
                 compared = invented(theirs, self._reach(theirs))
                 self.checked.messages[compared.verdict] += 1
                 if compared.verdict in DIFFERENCES:
+                    self._check_commands([theirs.row.conversation_id])
                     yield Difference(compared.verdict, *_key(theirs), compared.detail)
 
 
 def _key(stored: StoredMessage) -> MessageKey:
     return (stored.row.conversation_id, stored.row.message_id)
+
+
+def _ends(row: ConversationRow | None) -> set[Position]:
+    """Return where a conversation's parkings began and ended."""
+    parkings = row.parkings if row is not None else ()
+    return {place for each in parkings for place in (each.since, each.until) if place != NOWHERE}
 
 
 def _messages_in(store: Store) -> int | None:

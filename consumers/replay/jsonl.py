@@ -5,19 +5,24 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from consumers.intake import Entry, Intake
+from consumers.replay.commands import Commands
 from schemas.identity import text_of
 from schemas.records import NO_ID, Event
 
 _IDS = ("event_id", "message_id", "install")
 
 
-def lines(messages: Sequence[Any], intake: Intake, chosen: frozenset[str]) -> Iterator[str]:
+def lines(
+    messages: Sequence[Any], intake: Intake, chosen: frozenset[str], commands: Commands | None = None
+) -> Iterator[str]:
     """Yield one line for each Kafka message, without its end; with `chosen` only those of these conversations.
 
     What is no event is of the conversation that its key names, as among the dead letters.
     """
     for message in messages:
         entry = intake.admit(message.offset(), message.timestamp()[1], message.key(), message.value())
+        if commands is not None:
+            entry = commands.as_taken(entry, message)
         if chosen and _conversation(entry, message) not in chosen:
             continue
         place = {"partition": message.partition(), "offset": entry.offset, "appended_at": entry.appended_at}

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from consumers.errors import WorkerError
+from consumers.replay.commands import Command
 from consumers.replay.spans import Span
 
-_VERSION = 2
+_VERSION = 3
 
 
 class ProgressFileError(WorkerError):
@@ -43,6 +44,8 @@ class Progress:
     """By partition, the append time of the first record that was read of the newest generation."""
     written: int = 0
     """What the target holds of it: bytes of a file, writes of rows in a store."""
+    doubted: tuple[Command, ...] = ()
+    """One of each conversation with commands of which it is not sure what the workers did."""
 
     @property
     def is_complete(self) -> bool:
@@ -78,7 +81,8 @@ class Progress:
             positions = {int(partition): offset for partition, offset in found["positions"].items()}
             began_ms = {int(partition): at for partition, at in found.get("began_ms", {}).items()}
             spans = tuple(Span(*each) for each in found["spans"])
-            return cls(asked, spans, positions, began_ms, found["written"])
+            doubted = tuple(Command(*each) for each in found["doubted"])
+            return cls(asked, spans, positions, began_ms, found["written"], doubted)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ProgressFileError(
                 f"{path} is damaged: {error!r}", "Replay from the start with a new --state."

@@ -14,6 +14,7 @@ from consumers.intake import Entry, Intake
 from consumers.owner import PartitionOwner
 from consumers.partition_rows import OwnerSettings, Takeover
 from consumers.pending import NothingPending
+from consumers.replay.commands import Commands
 from consumers.replay.seed import as_of
 from consumers.replay.spans import Era, Span
 from consumers.replay.writes import Writes
@@ -54,6 +55,7 @@ class Rebuild:
         positions: Mapping[int, int],
         began_ms: dict[int, int],
         intake: Intake,
+        commands: Commands | None,
         conversations: frozenset[str],
         tally: Tally,
     ) -> None:
@@ -68,6 +70,7 @@ class Rebuild:
         self._generation = era.generation
         self._began_ms = began_ms
         self._intake = intake
+        self._commands = commands
         self._conversations = conversations
         self._writes = Writes(target.write, REPLAYER)
         self._taken: dict[int, int] = {}
@@ -101,6 +104,9 @@ class Rebuild:
         self._began_ms.setdefault(partition, messages[0].timestamp()[1])
         admit = self._intake.admit
         entries = [admit(each.offset(), each.timestamp()[1], each.key(), each.value()) for each in messages]
+        if self._commands is not None:
+            judge = self._commands.as_taken
+            entries = [judge(entry, each) for entry, each in zip(entries, messages, strict=True)]
         self._taken[partition] = messages[-1].offset() + 1
         if self._conversations:
             entries = self._chosen(entries)

@@ -14,8 +14,9 @@ from typing import Any, Final, TextIO
 
 from consumers.errors import TopicChangedError
 from consumers.intake import Intake
+from consumers.replay.commands import Commands
 from consumers.replay.compare import Reach
-from consumers.replay.comparing import Comparison, Difference
+from consumers.replay.comparing import Checked, Comparison, Difference
 from consumers.replay.control import Control, Report, unseen
 from consumers.replay.jsonl import lines
 from consumers.replay.log import Log
@@ -42,6 +43,8 @@ class Source:
     wish: Wish
     intake: Intake
     control: Control
+    commands: Commands | None = None
+    """None: a PARK or a RELEASE is taken as the intake takes it."""
 
 
 @dataclass(slots=True)
@@ -122,7 +125,8 @@ def rebuild(
 
     def progress() -> Progress:
         written = begun.written + tally.rows + tally.seeded
-        return replace(begun, positions=positions, began_ms=began_ms, written=written)
+        doubted = tuple(source.commands.doubted.values()) if source.commands else ()
+        return replace(begun, positions=positions, began_ms=began_ms, written=written, doubted=doubted)
 
     reading = _Reading(source)
     reading.outcome.tally, reading.outcome.is_whole, reading.outcome.began_ms = tally, is_complete, began_ms
@@ -136,6 +140,7 @@ def rebuild(
             positions=begun.positions,
             began_ms=began_ms if era is eras[-1] else {},
             intake=source.intake,
+            commands=source.commands,
             conversations=wish.conversations,
             tally=tally,
         )
@@ -174,7 +179,7 @@ def to_jsonl(source: Source, out: TextIO) -> Outcome:
     positions = dict(begun.positions)
 
     def take(partition: int, messages: Sequence[Any]) -> None:
-        out.writelines(line + "\n" for line in lines(messages, source.intake, chosen))
+        out.writelines(line + "\n" for line in lines(messages, source.intake, chosen, source.commands))
         positions[partition] = messages[-1].offset() + 1
 
     def progress() -> Progress:
@@ -257,7 +262,18 @@ def compare(
     mend: bool,
     bar: Bar = lambda _what: nullcontext(unseen),
 ) -> Iterator[Difference]:
-    """Yield where the live store is not as the replay found it; conversations only where it saw all of their log."""
+    """Yield where the live store is not as the replay found it; conversations only where it saw all of their log.
+
+    Raises OperatorsDifferError before anything is mended.
+    """
+    if mend and comparison.doubts:
+        # Looked at once without mending: where it is found that workers took commands otherwise, nothing is changed.
+        list(_compared(comparison, outcome, wish, mend=False, bar=bar))
+        comparison.checked = Checked()
+    yield from _compared(comparison, outcome, wish, mend=mend, bar=bar)
+
+
+def _compared(comparison: Comparison, outcome: Outcome, wish: Wish, *, mend: bool, bar: Bar) -> Iterator[Difference]:
     with bar("comparing messages") as report:
         yield from comparison.messages(mend=mend, report=report)
     if outcome.is_whole:

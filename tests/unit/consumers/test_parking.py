@@ -10,6 +10,7 @@ from compose.checking.replay import replay
 from consumers.fold import Policy
 from consumers.intake import Entry
 from consumers.overflow import HELD_MAX, HOLD_MS
+from consumers.owner import PartitionOwner
 from consumers.parking import is_parked
 from consumers.partition_rows import OwnerSettings
 from consumers.rows import NOWHERE, At
@@ -300,3 +301,55 @@ def test_the_checkers_fold_of_a_log_is_the_owners(block: int, make: Callable[[in
         assert replayed.conversations == {
             name: write.row._replace(sequences=()) for name, write in work.conversations.items()
         }, f"history {seed}"
+
+
+def restarted(log: list[Entry], before: list[Entry]) -> PartitionOwner:
+    """Return the next owner once it has folded what another one finished, who had it as `before`."""
+    former = owner_of()
+    former.needs(before)
+    stored = former.fold(before, NOTHING, START_MS).conversations["c"].row
+    owner = owner_of(committed=len(before), epoch=2)
+    assert owner.needs(log[: len(before)]).conversations == ["c"]
+    work = owner.fold(log[: len(before)], Rows({}, {"c": stored}), START_MS)
+    assert not work.conversations
+    assert not work.refusals
+    owner.durable()
+    return owner
+
+
+REFUSED_PARK = Entry(1, START_MS + 1_000, None, Reason.NOT_AN_OPERATOR, "")
+
+
+def test_who_is_an_operator_no_more_has_parked_all_the_same():
+    """Also where a deployment is so young that all of its log is read again."""
+    taken = entries([send(0), command("PARK"), send(1), send(2)])
+    owner = restarted([taken[0], REFUSED_PARK, *taken[2:]], taken[:3])
+    work = owner.fold(taken[3:], NOTHING, START_MS)
+    assert [each.reason for each in work.refusals] == [Reason.PARKED]
+    assert work.conversations["c"].row.parkings[-1].waiting == (send(1).message_id, send(2).message_id)
+
+
+def test_who_was_no_operator_then_has_not_parked():
+    taken = entries([send(0), command("PARK"), send(1), send(2)])
+    owner = restarted(taken, [taken[0], REFUSED_PARK, taken[2]])
+    work = owner.fold(taken[3:], NOTHING, START_MS)
+    assert not work.refusals
+    assert set(states(work)) == {send(2).message_id}
+
+
+def test_a_command_read_again_that_was_not_committed_does_not_open_what_the_store_has_parked():
+    before = entries([send(0), command("PARK"), send(1)])
+    former = owner_of()
+    former.needs(before)
+    stored = former.fold(before, NOTHING, START_MS).conversations["c"].row
+    log = [before[0], REFUSED_PARK, *entries([send(1), send(2)], 2)]
+    owner = owner_of(committed=1, epoch=2)
+    owner.needs(log)
+    work = owner.fold(log, Rows({}, {"c": stored}), START_MS)
+    assert not states(work)
+    assert [(each.offset, each.reason) for each in work.refusals] == [
+        (1, Reason.NOT_AN_OPERATOR),
+        (2, Reason.PARKED),
+        (3, Reason.PARKED),
+    ]
+    assert is_parked(work.conversations["c"].row)

@@ -203,7 +203,7 @@ def test_what_cannot_be_done_is_told_with_its_cause(deployment: Deployment, argu
 
 def test_a_damaged_state_file_is_told_apart(deployment: Deployment):
     state = deployment.folder / "state"
-    state.write_text(json.dumps({"version": 2}))
+    state.write_text(json.dumps({"version": 3}))
     code, told = deployment.run("--state", str(state))
     assert (code, "is damaged" in told) == (2, True)
 
