@@ -27,6 +27,11 @@ def test_help_lists_commands_and_exit_codes(tmp_path: Path) -> None:
     assert "130 interrupted" in done.stdout
 
 
+def test_a_paragraph_of_help_is_wrapped_by_the_terminal_alone(tmp_path: Path) -> None:
+    done = twotick("send", "--help", cwd=tmp_path, COLUMNS="80")
+    assert "up, or when you press Ctrl-C" in done.stdout
+
+
 def test_help_loads_no_driver_and_no_validation() -> None:
     heavy = "{'confluent_kafka', 'cassandra', 'fastavro', 'pydantic', 'sqlite3', 'rich.live'}"
     code = f"import sys; from compose.main import build_app; build_app(); print({heavy} & set(sys.modules))"
