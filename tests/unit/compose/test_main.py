@@ -48,6 +48,13 @@ def test_an_unknown_setting_ends_with_2_and_a_hint_on_standard_error(tmp_path: P
     assert hint == "hint: Did you mean store.cassandra.keyspace?"
 
 
+def test_a_pinned_kafka_setting_ends_with_2_like_any_other_wrong_setting(tmp_path: Path) -> None:
+    (tmp_path / "twotick.toml").write_text("[kafka]\nacks = 1\n")
+    done = twotick("send", "--as", "ann", "--to", "ben", "hello", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: the Kafka setting acks is 1, but it must be all\n"), done.stderr
+
+
 def test_debug_shows_where_an_error_comes_from(tmp_path: Path) -> None:
     done = twotick("--debug", "--set", "store.x=1", "config", "show", cwd=tmp_path)
     assert done.returncode == 2
