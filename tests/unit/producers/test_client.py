@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from producers import Client, DeniedError
+from producers import Client, DeniedError, UnreachableError, WaitTimeoutError
 from producers import incoming as incoming_module
 from producers.arrivals import Arrivals, Place
 from producers.clock import Estimate, SystemClock
@@ -53,6 +53,24 @@ def test_settings_that_the_library_does_not_take_are_told_to_who_waits(tmp_path,
         me.close(flush_timeout_s=0)
     assert next(iter(kafka)) in refused.value.message
     assert "Traceback" not in caplog.text
+
+
+def test_a_wait_that_ends_says_why_in_its_message(tmp_path):
+    with Client("alice", outbox=tmp_path / "alice.sqlite", offline=True) as me:
+        sent = me.send(to="bob", body="hi")
+
+        def ended():
+            with pytest.raises(WaitTimeoutError) as error:
+                sent.wait(timeout_s=0)
+            return error.value
+
+        begin = f"message {sent.message_id} is pending after 0 s, not sent"
+        assert str(ended()) == f"{begin}: Kafka has not been reached"
+        me._health.fail(UnreachableError("Kafka was not reached: refused", "Check bootstrap.servers."))
+        assert str(ended()) == f"{begin}: Kafka was not reached: refused"
+        assert ended().hint.startswith("Check bootstrap.servers. It stays in the outbox")
+        me._health.set(reachable=True)
+        assert str(ended()) == begin
 
 
 def test_a_slow_program_hears_little_again_after_a_crash(tmp_path, monkeypatch):
