@@ -389,11 +389,11 @@ def default_outbox(user: str) -> Path:
 
 def _raw(message: Sent | Incoming | str) -> bytes:
     """Return the id of a message. Raises UnknownMessageError for anything that has none."""
-    message_id = getattr(message, "message_id", message)
+    message_id = message if isinstance(message, str) else getattr(message, "message_id", None)
     try:
         return UUID(message_id).bytes
     except (ValueError, AttributeError, TypeError):
-        raise UnknownMessageError(f"{message_id!r} is no message id", "Message ids are UUIDs.") from None
+        raise UnknownMessageError(f"{message!r} is no message id", "Message ids are UUIDs.") from None
 
 
 __all__ = ["Client", "Outgoing", "Sent", "Stats", "Tick", "default_outbox"]
