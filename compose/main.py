@@ -12,6 +12,7 @@ from typing import Annotated, Final, NoReturn
 import typer
 
 from compose.commands import register_all
+from compose.help import reflow
 from compose.output import harmless
 from compose.wiring import Wiring
 
@@ -36,6 +37,7 @@ def build_app() -> typer.Typer:
     )
     app.callback()(_twotick)
     register_all(app)
+    reflow(app)
     return app
 
 

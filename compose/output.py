@@ -8,6 +8,10 @@ from textwrap import indent
 from typing import Final, TextIO
 
 _INDENT: Final = 2
+_FOLDED_FROM: Final = 40
+"""A cell of a table is folded only where it is wider, so that ids and times stay whole."""
+_BETWEEN: Final = 3
+"""Characters between two columns."""
 
 
 class Output(StrEnum):
@@ -22,7 +26,8 @@ def show(rows: Iterable[Mapping[str, object]], columns: Sequence[str], output: s
     """Print rows to standard output.
 
     `columns` are the ones that a table shows, in their order; JSON holds all that a row has. `output` None means a
-    table where standard output is a terminal, JSON lines where it is not.
+    table where standard output is a terminal, JSON lines where it is not. A table that is too wide for the terminal is
+    printed as a block of lines a row, one without rows as "none" on standard error.
     """
     match Output(output) if output else _usual(sys.stdout):
         case Output.TABLE:
@@ -120,20 +125,45 @@ def _table(rows: Iterable[Mapping[str, object]], columns: Sequence[str], title: 
     from rich.console import Console
     from rich.table import Table
 
+    cells = [[_text(row.get(column)) for column in columns] for row in rows]
+    if not cells:
+        sys.stderr.write("none\n")
+        return
     console = Console()
+    if _needed_width(columns, cells) > console.width:
+        _blocks(columns, cells, title)
+        return
     table = Table(box=SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")  # a path or an id that is cut off is of no use
-    for row in rows:
-        table.add_row(*(_cell(row.get(column)) for column in columns))
+    for row in cells:
+        table.add_row(*map(_unmarked, row))
     console.print(table)
 
 
-def _cell(value: object) -> str:
-    """Return a value as a table shows it: markup and control characters of others have no effect."""
+def _needed_width(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
+    """Return how wide a terminal must be for a table in which no cell is folded before `_FOLDED_FROM` characters."""
+    from rich.cells import cell_len
+
+    widest = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
+    return sum(min(width, _FOLDED_FROM) + _BETWEEN for width in widest) - _BETWEEN
+
+
+def _blocks(columns: Sequence[str], cells: Sequence[Sequence[str]], title: str) -> None:
+    """Print each row as lines of a name and its value, whole, with an empty line between rows."""
+    width = max(map(len, columns)) + 1
+    blocks = (
+        "".join(f"{f'{name}:':{width}} {cell}".rstrip() + "\n" for name, cell in zip(columns, row, strict=True))
+        for row in cells
+    )
+    sys.stdout.write((f"{title}\n" if title else "") + "\n".join(blocks))
+
+
+def _unmarked(text: str) -> str:
+    """Return a text in which rich finds no markup."""
     from rich.markup import escape
 
-    return escape(_text(value))
+    return escape(text)
 
 
 def _text(value: object) -> str:

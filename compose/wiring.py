@@ -151,8 +151,35 @@ class Wiring:
 
         return self.settings.section("worker", WorkerSettings).status_folder or data_folder() / "workers"
 
+    def store_name(self) -> str:
+        """Return which store this is, for people."""
+        from compose.sections import StoreSettings
+
+        settings = self.settings.section("store", StoreSettings)
+        if settings.kind == "sqlite":
+            return f"the SQLite store {settings.path}"
+        where = ",".join(settings.cassandra.contact_points)
+        return f"the Cassandra store at {where}:{settings.cassandra.port}, keyspace {settings.cassandra.keyspace}"
+
     def open_store(self) -> "Store":
-        """Return the store, open. Raises StoreUnavailableError, StoreRefusedError."""
+        """Return the store, open.
+
+        Raises NotFoundError where there is none, StoreUnavailableError, StoreRefusedError.
+        """
+        from compose.sections import StoreSettings
+        from consumers.cli.errors import NotFoundError
+
+        settings = self.settings.section("store", StoreSettings)
+        if settings.kind == "sqlite" and not settings.path.exists():
+            raise NotFoundError(
+                f"there is no SQLite store {settings.path}",
+                "`twotick consume` makes it, and `twotick migrate --execute`. Another one is named by the settings: "
+                "TWOTICK_STORE__KIND=cassandra, TWOTICK_STORE__PATH.",
+            )
+        return self.make_store()
+
+    def make_store(self) -> "Store":
+        """Return the store, open; a SQLite file is made where there is none. Raises as `open_store` does."""
         from compose.sections import StoreSettings
 
         settings = self.settings.section("store", StoreSettings)
@@ -195,7 +222,7 @@ class Wiring:
         return targets_of(
             kafka=self.kafka(),
             store=store.path if store.kind == "sqlite" else store.cassandra,
-            open_store=self.open_store,
+            open_store=self.make_store,
             settings=self.settings.section("migrate", MigrationSettings),
             workers=self.worker_settings(),
         )

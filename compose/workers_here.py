@@ -4,7 +4,12 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+from compose.stacks.local import processes
+
+_CLOCK_SLACK_S: Final = 2.0
+"""By which the times of starts and of files may be apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ def _read(path: Path) -> WorkerHere | None:
     try:
         status = json.loads(path.read_text())
         pid = int(status["pid"])
-        gone = status["state"] != "stopped" and not _alive(pid)
+        gone = status["state"] != "stopped" and not _alive(pid, path.stat().st_mtime)
         return WorkerHere(
             node=str(status["node"]),
             pid=pid,
@@ -46,11 +51,17 @@ def _read(path: Path) -> WorkerHere | None:
         return None
 
 
-def _alive(pid: int) -> bool:
+def _alive(pid: int, wrote_at: float) -> bool:
+    """Say whether the process is there that last wrote its status at `wrote_at` (s since 1970).
+
+    One that was started after that has the pid of a worker that is gone. Not compared with when the worker says that
+    it started: the clock may have been set since.
+    """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
-    return True
+        pass
+    started_at = processes.started_at(pid)
+    return started_at is None or started_at <= wrote_at + _CLOCK_SLACK_S

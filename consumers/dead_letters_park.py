@@ -51,6 +51,8 @@ class Workers:
 class OperatorError(WorkerError):
     """Whoever parks or releases is not among the operators."""
 
+    exit_code = 2
+
 
 class NotParkedError(WorkerError):
     """A conversation that is to be released is not parked, or is not there."""

@@ -67,6 +67,10 @@ class Checked:
 
 def check(message: Outgoing, user: str, limits: Limits) -> Checked:
     """Return `message` in the form in which it is written; raise InvalidMessageError where it breaks a rule."""
+    if not isinstance(message, Outgoing):
+        raise InvalidMessageError(
+            f"the message is {type(message).__name__}", "Give twotick's Outgoing(to=..., body=...)."
+        )
     recipients = _recipients(message.to, user, limits)
     body = _body(message.body, limits)
     conversation = _conversation(message.conversation, user, recipients)

@@ -77,7 +77,8 @@ class Client:
 
         `outbox` is the file, by default one for the user in the platform's data folder. `kafka` holds librdkafka
         settings by their own names. An `offline` client only writes and reads the outbox. Raises
-        InvalidMessageError for a bad user id, PinnedSettingError for a setting that delivery depends on.
+        InvalidMessageError for a bad user id, PinnedSettingError for a setting that delivery depends on, ClientError
+        where no server is named.
         """
         self.user = checks.user_id(user, "the user id")
         self.settings = settings or ClientSettings()
@@ -86,7 +87,9 @@ class Client:
         self.path = (Path(outbox) if outbox is not None else default_outbox(user)).resolve()
         self._kafka: dict[str, Setting] = dict(kafka or {})
         if bootstrap_servers is not None or "bootstrap.servers" not in self._kafka:
-            self._kafka["bootstrap.servers"] = bootstrap_servers or "127.0.0.1:9092"
+            self._kafka["bootstrap.servers"] = "127.0.0.1:9092" if bootstrap_servers is None else bootstrap_servers
+        if not self._kafka["bootstrap.servers"]:
+            raise ClientError("bootstrap_servers is empty", "Name host:port, or leave it out for 127.0.0.1:9092.")
         client_config(self._kafka, PRODUCER)
         client_config(self._kafka, CONSUMER)
         self._codec = codec or Codec()
@@ -184,7 +187,7 @@ class Client:
         Raises UnknownMessageError.
         """
         self._check_open()
-        return label(self._outbox.cancel(_raw(message if isinstance(message, str) else message.message_id)))
+        return label(self._outbox.cancel(_raw(message)))
 
     def block(self, user: str, conversation: str | None = None) -> None:
         """Block a user in a conversation, by default the direct one: the log takes no message from him to us there.
@@ -210,8 +213,13 @@ class Client:
     # -- following
 
     def on_tick(self, callback: OnTick) -> None:
-        """Call back for each change of an own message's state from now on, in order, on one thread of its own."""
+        """Call back for each change of an own message's state from now on, in order, on one thread of its own.
+
+        Raises TypeError for what cannot be called.
+        """
         self._check_open()
+        if not callable(callback):
+            raise TypeError(f"the callback is {type(callback).__name__}, which cannot be called")
         self._ticks.add(callback)
 
     def incoming(self, timeout_s: float | None = None) -> Iterator[Incoming]:
@@ -232,7 +240,7 @@ class Client:
     def mark_read(self, message: Incoming | str) -> bool:
         """Tell a sender that his message was read; say whether this was the first time. Raises UnknownMessageError."""
         self._check_open()
-        return self._outbox.mark_read(_raw(message if isinstance(message, str) else message.message_id))
+        return self._outbox.mark_read(_raw(message))
 
     def mark_taken(self, message: Incoming) -> None:
         """Say that a message was dealt with, before the next one is asked for."""
@@ -249,7 +257,7 @@ class Client:
         self._check_open()
         if message is None:
             return self._outbox.retry_now()
-        return self._outbox.retry_now(_raw(message if isinstance(message, str) else message.message_id))
+        return self._outbox.retry_now(_raw(message))
 
     def stats(self) -> Stats:
         """Return how the client is doing."""
@@ -379,11 +387,13 @@ def default_outbox(user: str) -> Path:
     return Path(platformdirs.user_data_dir("twotick")) / "outboxes" / f"{name}.sqlite"
 
 
-def _raw(message_id: str) -> bytes:
+def _raw(message: Sent | Incoming | str) -> bytes:
+    """Return the id of a message. Raises UnknownMessageError for anything that has none."""
+    message_id = message if isinstance(message, str) else getattr(message, "message_id", None)
     try:
         return UUID(message_id).bytes
-    except (ValueError, AttributeError):
-        raise UnknownMessageError(f"{message_id!r} is no message id", "Message ids are UUIDs.") from None
+    except (ValueError, AttributeError, TypeError):
+        raise UnknownMessageError(f"{message!r} is no message id", "Message ids are UUIDs.") from None
 
 
 __all__ = ["Client", "Outgoing", "Sent", "Stats", "Tick", "default_outbox"]

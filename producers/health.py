@@ -3,7 +3,7 @@
 import threading
 from dataclasses import dataclass, replace
 
-from producers.errors import ClientError
+from producers.errors import ClientError, UnreachableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,12 @@ class HealthBoard:
             if reachable is not None and (reachable != health.reachable or (reachable and health.error)):
                 health = replace(health, reachable=reachable, error=None if reachable else health.error)
             self._health = health
+
+    def reached(self) -> None:
+        """Note that Kafka answers again; why it was not reached is over, any other error stands."""
+        with self._lock:
+            error = None if isinstance(self._health.error, UnreachableError) else self._health.error
+            self._health = replace(self._health, reachable=True, error=error)
 
     def fail(self, error: ClientError) -> None:
         """Note why the client cannot work."""

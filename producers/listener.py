@@ -87,6 +87,18 @@ class Listener:
             return False
         if messages:
             self._take(messages)
+        return self._reaches(self._consumer)
+
+    def _reaches(self, consumer: ConsumerPort) -> bool:
+        """Ask a Kafka that was said to be away: a producer with nothing to send does not hear that it is back."""
+        if self._parts.health.read().reachable is not False:
+            return True
+        try:
+            consumer.topic(INBOX, _METADATA_WAIT_S)
+        except KafkaException as error:
+            self._hear(error.args[0])
+            return False
+        self._parts.health.reached()
         return True
 
     def close(self) -> None:

@@ -116,12 +116,13 @@ class Sent:
         unsure = ", not confirmed" if found.not_confirmed(self._log_ms()) else ""
         hint = "It stays in the outbox and is sent until it is answered; wait again, or look at `twotick outbox list`."
         health = self._health.read()
+        why = ""  # in the message: a traceback shows no hint
         if health.error is not None:
-            hint = f"{health.error}. {health.error.hint} {hint}"
+            why, hint = f": {health.error}", f"{health.error.hint} {hint}"
         elif health.reachable is not True:
-            hint = f"Kafka has not been reached. {hint}"
+            why = ": Kafka has not been reached"
         return WaitTimeoutError(
-            f"message {found.message_id} is {found.state}{unsure} after {timeout_s:g} s, not {wanted}",
+            f"message {found.message_id} is {found.state}{unsure} after {timeout_s:g} s, not {wanted}{why}",
             hint,
             state=found.state,
         )

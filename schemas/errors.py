@@ -23,6 +23,8 @@ class UnencodableError(ContractError):
 class PinnedSettingError(ContractError):
     """A passthrough setting that would change one which the contract pins."""
 
+    exit_code = 2
+
 
 class MigrationError(ContractError):
     """Migrations that do not fit the history of a keyspace, or files that do not form a sequence."""

@@ -46,8 +46,9 @@ def _message(
     stored, unreachable = _ask_store(wiring, raw, conversation, files)
     if not known and stored is None and unreachable is None:
         raise NotFoundError(
-            f"no outbox on this machine and no store holds message {message_id}",
-            "Check the id; `twotick outbox list` shows those of your own messages.",
+            f"neither an outbox on this machine nor {wiring.store_name()} holds message {message_id}",
+            "Check the id; `twotick outbox list` shows those of your own messages. Another store is named by the "
+            "settings, such as TWOTICK_STORE__KIND=cassandra.",
         )
     if stored is not None:
         sys.stderr.write(harmless(summary(stored)) + "\n")

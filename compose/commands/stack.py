@@ -64,6 +64,8 @@ def _down(
     execute: Annotated[bool, typer.Option("--execute", help="Really delete it.")] = False,
 ) -> None:
     """Stop Kafka and Cassandra in good order. What they stored stays, but with `--remove-data --execute`."""
+    if execute and not remove_data:
+        raise typer.BadParameter("it deletes data, and goes with --remove-data alone", param_hint="--execute")
     stack = _stack(context.obj)
     stack.down(remove_data=remove_data and execute)
     if remove_data and not execute:

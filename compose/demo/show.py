@@ -91,7 +91,7 @@ def prepared(stage: Stage, folder: Path) -> Path:
 
 def _run(config: Path, wish: Wish, folder: Path, screen: Screen) -> Outcome:
     wiring = Wiring(config=config)
-    store = wiring.open_store()
+    store = wiring.make_store()
     try:
         # Names of their own where other runs may have been on the same servers.
         suffix = "" if wish.stack == "embedded" else f"-{secrets.token_hex(3)}"

@@ -133,7 +133,7 @@ def _worker(factory: "ServerFactory", settings: "WorkerSettings", slot: int, web
 
     return run_worker(
         kafka=factory.kafka(),
-        open_store=factory.open_store,
+        open_store=factory.make_store,
         settings=settings,
         slot=slot,
         codec=factory.codec(),

@@ -15,7 +15,10 @@ class StoreFactory(Protocol):
     """The deployment as this command sees it: `context.obj`."""
 
     def open_store(self) -> "Store":
-        """Open the store. Raises StoreUnavailableError, StoreRefusedError."""
+        """Open the store. Raises NotFoundError where there is none, StoreUnavailableError, StoreRefusedError."""
+
+    def store_name(self) -> str:
+        """Return which store this is, for people."""
 
     def show(self, rows: Iterable[Mapping[str, object]], columns: Sequence[str], form: str | None) -> None:
         """Print rows as `--output` says."""
@@ -47,8 +50,9 @@ def _history(
         store.close()
     if not found:
         raise NotFoundError(
-            f"the store has no message of conversation {conversation}",
-            "Its id is shown by `twotick outbox list`; that of two users is `direct:` and their ids.",
+            f"{factory.store_name()} has no message of conversation {conversation}",
+            "Its id is shown by `twotick outbox list`; that of two users is `direct:` and their ids. Another store is "
+            "named by the settings, such as TWOTICK_STORE__KIND=cassandra.",
         )
     factory.show(found, _COLUMNS, output)
 

@@ -21,7 +21,7 @@ def register(commands: typer.Typer) -> None:
 
 
 def _operator(factory: LetterFactory, name: str | None) -> str:
-    """Return in whose name it is done. Raises NotAnOperatorError where the workers would refuse it."""
+    """Return in whose name it is done. Raises OperatorError where the workers would refuse it."""
     from consumers.dead_letters_park import operator
 
     return operator(name or who(), factory.worker_settings().operators)

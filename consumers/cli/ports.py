@@ -28,7 +28,10 @@ class ServerFactory(Protocol):
         """Return what every Kafka client is given: `bootstrap.servers` and what is passed through."""
 
     def open_store(self) -> Store:
-        """Open the store. Raises StoreUnavailableError, StoreRefusedError."""
+        """Open the store. Raises NotFoundError where there is none, StoreUnavailableError, StoreRefusedError."""
+
+    def make_store(self) -> Store:
+        """Open the store; a SQLite file is made where there is none. Raises as `open_store` does, but for that."""
 
     def codec(self) -> Codec:
         """Return the codec: single-object, or a registry's ids."""

@@ -16,7 +16,7 @@ class SharedFactory(Protocol):
     """The deployment as these commands see it: `context.obj`."""
 
     def open_store(self) -> "Store":
-        """Open the store. Raises StoreUnavailableError, StoreRefusedError."""
+        """Open the store. Raises NotFoundError where there is none, StoreUnavailableError, StoreRefusedError."""
 
     def worker_settings(self) -> "WorkerSettings":
         """Return the workers' settings as this machine has them."""

@@ -1,9 +1,12 @@
 """Processes are known by pid and start; state survives in one file; a stranger with a recycled pid is never touched."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +27,15 @@ def sleeper(tmp_path):
         assert log.readline() == b"here\n"
         yield identity
     processes.terminate(identity, grace_s=5)
+
+
+def test_the_time_of_a_start_is_told_alike_by_the_kernel_and_by_ps(sleeper):
+    if not Path("/proc/self/stat").exists() or shutil.which("ps") is None:
+        pytest.skip("needs Linux and ps")
+    now = time.time()
+    assert processes.started_at(sleeper.pid) == pytest.approx(now, abs=30)
+    assert processes._facts_from_ps(sleeper.pid).started_at == pytest.approx(processes.started_at(sleeper.pid), abs=2.5)
+    assert processes.started_at(2**22 + 1) is None
 
 
 def test_a_launched_process_lives_in_its_own_session_and_can_be_ended(sleeper):

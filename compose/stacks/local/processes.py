@@ -33,6 +33,7 @@ class _ProcessFacts:
     start_mark: str
     kernel_state: str
     memory_bytes: int
+    started_at: float
 
 
 def launch(command: Sequence[str], *, log_path: Path, folder: Path, environment: Mapping[str, str]) -> ProcessIdentity:
@@ -53,6 +54,12 @@ def identify(pid: int) -> ProcessIdentity | None:
     """Return the identity of the process that has this pid now; None where it has ended."""
     facts = _facts(pid)
     return ProcessIdentity(pid, facts.start_mark) if facts else None
+
+
+def started_at(pid: int) -> float | None:
+    """Return when the process that has this pid now was started (s since 1970, to about a second); None if unknown."""
+    facts = _facts(pid)
+    return facts.started_at if facts else None
 
 
 def is_alive(identity: ProcessIdentity) -> bool:
@@ -133,13 +140,19 @@ def _facts_from_proc(pid: int) -> _ProcessFacts | None:
     state, threads, start_ticks, resident_pages = fields[0], int(fields[17]), fields[19], int(fields[21])
     if state == "Z" and threads > 1:
         state = _ENDING  # its first thread is a zombie, but others still hold its files and ports
-    return _ProcessFacts(f"{boot}:{start_ticks}", state, resident_pages * os.sysconf("SC_PAGE_SIZE"))
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - int(start_ticks) / os.sysconf("SC_CLK_TCK")
+    memory = resident_pages * os.sysconf("SC_PAGE_SIZE")
+    return _ProcessFacts(f"{boot}:{start_ticks}", state, memory, time.time() - age_s)
 
 
 def _facts_from_ps(pid: int) -> _ProcessFacts | None:
     columns = ["ps", "-o", "state=,rss=,lstart=", "-p", str(pid)]
-    shown = subprocess.run(columns, capture_output=True, check=False, text=True).stdout.split(maxsplit=2)  # noqa: S603
+    english = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(columns, env=english, capture_output=True, check=False, text=True)  # noqa: S603
+    shown = done.stdout.split(maxsplit=2)
     if len(shown) < 3:
         return None
     state, resident_kib, started = shown
-    return _ProcessFacts(started.strip(), state, int(resident_kib) * 1024)
+    started = started.strip()
+    started_at_s = time.mktime(time.strptime(started, "%a %b %d %H:%M:%S %Y"))
+    return _ProcessFacts(started, state, int(resident_kib) * 1024, started_at_s)

@@ -184,7 +184,7 @@ class LocalStack:
             return
         if record.process is not None and processes.is_alive(record.process):
             message = f"{member.name} already runs on port {record.ports[purpose]}, port {asked} was asked for"
-            raise StackError(message, hint="stop it first, or ask for no port")
+            raise StackError(message, hint="stop it first (`twotick down`), or ask for no port")
         record.ports[purpose] = asked
 
     def _launch_unless_healthy(self, node: Node, known: state.StackState, java: Java, progress: Progress) -> bool:

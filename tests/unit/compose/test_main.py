@@ -27,6 +27,11 @@ def test_help_lists_commands_and_exit_codes(tmp_path: Path) -> None:
     assert "130 interrupted" in done.stdout
 
 
+def test_a_paragraph_of_help_is_wrapped_by_the_terminal_alone(tmp_path: Path) -> None:
+    done = twotick("send", "--help", cwd=tmp_path, COLUMNS="80")
+    assert "up, or when you press Ctrl-C" in done.stdout
+
+
 def test_help_loads_no_driver_and_no_validation() -> None:
     heavy = "{'confluent_kafka', 'cassandra', 'fastavro', 'pydantic', 'sqlite3', 'rich.live'}"
     code = f"import sys; from compose.main import build_app; build_app(); print({heavy} & set(sys.modules))"
@@ -41,6 +46,13 @@ def test_an_unknown_setting_ends_with_2_and_a_hint_on_standard_error(tmp_path: P
     message, hint = done.stderr.splitlines()
     assert message == "error: twotick.toml: there is no setting store.cassandra.keyspase"
     assert hint == "hint: Did you mean store.cassandra.keyspace?"
+
+
+def test_a_pinned_kafka_setting_ends_with_2_like_any_other_wrong_setting(tmp_path: Path) -> None:
+    (tmp_path / "twotick.toml").write_text("[kafka]\nacks = 1\n")
+    done = twotick("send", "--as", "ann", "--to", "ben", "hello", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: the Kafka setting acks is 1, but it must be all\n"), done.stderr
 
 
 def test_debug_shows_where_an_error_comes_from(tmp_path: Path) -> None:

@@ -104,3 +104,43 @@ def test_rows_of_a_list_are_printed_before_the_next_is_asked_for(capsys: pytest.
 def test_a_list_without_rows_is_one_too(capsys: pytest.CaptureFixture[str]) -> None:
     show([], ("id",), "json")
     assert capsys.readouterr().out == "[]\n"
+
+
+WIDE: list[dict[str, Any]] = [
+    {"node": "host-1/0", "since": "2026-11-30T09:00:00.000+00:00", "lag": "0 in 0.0 s", "hottest": ["a 1/s", "b 1/s"]},
+    {"node": "host-2/0", "since": "2026-11-30T09:00:01.000+00:00", "lag": "", "hottest": ["\x1b[31m " + "long " * 30]},
+]
+
+
+def test_a_table_too_wide_for_the_terminal_is_a_block_a_row(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    show(WIDE, ("node", "since", "lag", "hottest"), "table", title="owners")
+    assert capsys.readouterr().out.splitlines() == [
+        "owners",
+        "node:    host-1/0",
+        "since:   2026-11-30T09:00:00.000+00:00",
+        "lag:     0 in 0.0 s",
+        "hottest: a 1/s, b 1/s",
+        "",
+        "node:    host-2/0",
+        "since:   2026-11-30T09:00:01.000+00:00",
+        "lag:",
+        "hottest: \\x1b[31m " + ("long " * 30).strip(),
+    ]
+
+
+def test_a_table_that_just_fits_folds_only_what_is_long(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(8 + 3 + 29 + 3 + 10 + 3 + 40))
+    show(WIDE, ("node", "since", "lag", "hottest"), "table")
+    shown = capsys.readouterr().out
+    assert "host-1/0   2026-11-30T09:00:00.000+00:00   0 in 0.0 s   a 1/s, b 1/s" in shown
+    assert "host-2/0   2026-11-30T09:00:01.000+00:00                \\x1b[31m long" in shown
+
+
+def test_a_table_without_rows_says_so_beside_the_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    show([], ("id",), "table")
+    assert capsys.readouterr() == ("", "none\n")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from compose.stacks.local import processes
 from compose.workers_here import workers
 
 
@@ -30,6 +31,17 @@ def test_a_worker_whose_process_is_not_there_is_gone(tmp_path: Path) -> None:
     write(tmp_path, "dead", pid=ended.pid)
     write(tmp_path, "done", pid=ended.pid, state="stopped")
     assert [worker.state for worker in workers(tmp_path)] == ["gone", "stopped"]
+
+
+def test_a_stranger_with_the_pid_of_a_worker_is_not_taken_for_it(tmp_path: Path) -> None:
+    write(tmp_path, "before-the-reboot")
+    own_start = processes.started_at(os.getpid())
+    assert own_start is not None
+    (path,) = tmp_path.glob("*.json")
+    os.utime(path, (own_start - 10, own_start - 10))
+    assert [worker.state for worker in workers(tmp_path)] == ["gone"]
+    os.utime(path, (own_start + 1, own_start + 1))
+    assert [worker.state for worker in workers(tmp_path)] == ["running"]
 
 
 def test_what_is_no_status_file_is_left_out(tmp_path: Path) -> None:

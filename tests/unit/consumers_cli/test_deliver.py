@@ -42,7 +42,7 @@ class Factory:
         """Return nothing."""
         return {}
 
-    def open_store(self) -> None:
+    def make_store(self) -> None:
         """Never called."""
 
     def codec(self) -> Codec:

@@ -53,6 +53,10 @@ class Factory:
         """Open the file."""
         return SqliteStore.open(self._path)
 
+    def store_name(self) -> str:
+        """Name it."""
+        return "the test's store"
+
     def show(self, rows, columns, form) -> None:
         """Keep what would be printed."""
         self.shown += list(rows)
@@ -86,6 +90,7 @@ def test_history_of_an_unknown_conversation_is_not_found(tmp_path: Path) -> None
     result = run(Factory(tmp_path), "history", "nobody")
     assert isinstance(result.exception, NotFoundError)
     assert result.exception.exit_code == 3
+    assert str(result.exception) == "the test's store has no message of conversation nobody"
 
 
 def test_without_execute_steps_are_shown_and_nothing_is_done(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import consumers.dead_letters_redrive as redrive
 from consumers.cli import dead_letters
 from consumers.cli.errors import NotFoundError
+from consumers.dead_letters_park import OperatorError
 from consumers.settings import WorkerSettings
 from consumers.stores.sqlite import SqliteStore
 from schemas.codec import PLAIN
@@ -69,6 +70,13 @@ def test_a_list_is_oldest_first_whatever_the_partition(tmp_path, monkeypatch):
 def test_an_unusable_id_never_comes_into_the_log(tmp_path, monkeypatch, command, conversation):
     ran = Deployment(tmp_path, monkeypatch, []).run(command, conversation, "--operator", "me", "--execute")
     assert (ran.exit_code, "CONVERSATION" in ran.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["park", "release"])
+def test_who_is_no_operator_by_the_settings_is_told_so_as_of_other_wrong_settings(tmp_path, monkeypatch, command):
+    ran = Deployment(tmp_path, monkeypatch, []).run(command, "c", "--operator", "you")
+    assert isinstance(ran.exception, OperatorError)
+    assert ran.exception.exit_code == 2
 
 
 @pytest.mark.parametrize("command", ["list", "redrive", "discard"])

@@ -6,7 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from producers import Client, DeniedError
+from producers import (
+    Client,
+    ClientError,
+    DeniedError,
+    InvalidMessageError,
+    UnknownMessageError,
+    UnreachableError,
+    WaitTimeoutError,
+)
 from producers import incoming as incoming_module
 from producers.arrivals import Arrivals, Place
 from producers.clock import Estimate, SystemClock
@@ -53,6 +61,38 @@ def test_settings_that_the_library_does_not_take_are_told_to_who_waits(tmp_path,
         me.close(flush_timeout_s=0)
     assert next(iter(kafka)) in refused.value.message
     assert "Traceback" not in caplog.text
+
+
+def test_a_wait_that_ends_says_why_in_its_message(tmp_path):
+    with Client("alice", outbox=tmp_path / "alice.sqlite", offline=True) as me:
+        sent = me.send(to="bob", body="hi")
+
+        def ended():
+            with pytest.raises(WaitTimeoutError) as error:
+                sent.wait(timeout_s=0)
+            return error.value
+
+        begin = f"message {sent.message_id} is pending after 0 s, not sent"
+        assert str(ended()) == f"{begin}: Kafka has not been reached"
+        me._health.fail(UnreachableError("Kafka was not reached: refused", "Check bootstrap.servers."))
+        assert str(ended()) == f"{begin}: Kafka was not reached: refused"
+        assert ended().hint.startswith("Check bootstrap.servers. It stays in the outbox")
+        me._health.set(reachable=True)
+        assert str(ended()) == begin
+
+
+def test_what_is_no_message_no_callback_and_no_address_is_refused_in_words(tmp_path):
+    with Client("alice", outbox=tmp_path / "alice.sqlite", offline=True) as me:
+        for call in (me.cancel, me.find, me.mark_read, me.retry_now):
+            with pytest.raises(UnknownMessageError, match="5 is no message id"):
+                call(5)
+        with pytest.raises(InvalidMessageError, match="the message is str"):
+            me.send_many(["x"])
+        with pytest.raises(TypeError, match="the callback is NoneType"):
+            me.on_tick(None)
+    for empty in ({"bootstrap_servers": ""}, {"kafka": {"bootstrap.servers": ""}}):
+        with pytest.raises(ClientError, match="bootstrap_servers is empty"):
+            Client("alice", outbox=tmp_path / "alice.sqlite", **empty)
 
 
 def test_a_slow_program_hears_little_again_after_a_crash(tmp_path, monkeypatch):

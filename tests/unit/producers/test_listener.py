@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from producers import listener as module
-from producers.errors import DeniedError, OutboxFullError
+from producers.errors import DeniedError, OutboxFullError, UnreachableError
 from producers.health import HealthBoard
 from producers.kafka import TopicFound
 from producers.settings import ClientSettings
@@ -212,6 +212,23 @@ def test_a_topic_that_is_not_there_yet(world, make, log):
     log.partition_count = 1
     assert listener.turn() is True
     assert PLACE.topic == INBOX
+
+
+def test_a_disconnect_that_passes_is_forgotten_though_nothing_is_sent(world, make, log):
+    listener = make()
+    assert listener.turn() is True
+    world.health.set(reachable=False)
+    world.health.fail(UnreachableError("Kafka was not reached: Disconnected"))
+    log.raises = KafkaException(KafkaError(KafkaError._TRANSPORT))
+    assert listener.turn() is False
+    assert (world.health.read().reachable, world.health.read().error is None) == (False, False)
+    log.raises = None
+    assert listener.turn() is True
+    assert (world.health.read().reachable, world.health.read().error) == (True, None)
+    world.health.set(reachable=False)
+    world.health.fail(DeniedError("Kafka refuses this client"))
+    assert listener.turn() is True
+    assert isinstance(world.health.read().error, DeniedError), "that it answers says nothing of what it refuses"
 
 
 def test_health_forgets_an_error_once_kafka_answers():

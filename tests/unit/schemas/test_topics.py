@@ -89,6 +89,7 @@ def test_a_pinned_setting_is_not_overridden(passthrough, pinned):
         client_config(passthrough, pinned)
     assert next(iter(passthrough)) in refused.value.message
     assert refused.value.hint
+    assert refused.value.exit_code == 2, "as for any other wrong setting"
 
 
 def test_saying_what_is_pinned_is_allowed():
