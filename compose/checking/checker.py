@@ -25,7 +25,7 @@ from itertools import pairwise
 
 from compose.checking.history import Fault, Findings, History, Own
 from compose.checking.missing import missing
-from compose.checking.replay import differences
+from compose.checking.replay import differences, replay
 from consumers.overflow import HELD_MAX
 from consumers.rows import Transition
 from consumers.stores.contract import StoredMessage
@@ -202,7 +202,7 @@ def _reordered(history: History) -> Iterator[Fault]:
 def _was_given_up(history: History, message_id: bytes, place: tuple[int, int], later: tuple[int, int]) -> bool:
     """Say whether a message made at `place` had waited in a parking that was given up before `later`.
 
-    Not so what had no room in it: that is held back, and comes in order.
+    Not so what had no room in it, where that was noted: it is held back, and comes in order.
     """
     copies = [at for at, event in history.log or () if event.message_id == message_id and event.kind == Kind.SEND]
     conversations = {event.conversation_id for _, event in history.log or () if event.message_id == message_id}
@@ -214,7 +214,9 @@ def _was_given_up(history: History, message_id: bytes, place: tuple[int, int], l
     ]
     made, overtaken = (place[0] + 1, place[1]), (later[0] + 1, later[1])
     if any(made in hold.passed for parking in parkings for hold in parking.holds):
-        return False
+        waited = {key[1] for key in replay(history.log or (), history.policy).given_up}
+        if message_id not in waited:
+            return False
     return any(
         parking.until not in parking.passed
         and any(parking.since < (at.generation, at.offset) < parking.until < overtaken for at in copies)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from compose.checking.history import Fault, History, Logged
 from consumers.fold import Policy, fold, fold_block, fold_membership
-from consumers.parking import at_gate, fold_parking, with_parkings
+from consumers.parking import GIVE_UP, at_gate, fold_parking, with_parkings
 from consumers.rows import At, ConversationRow, MessageRow, Transition
 from consumers.stores.contract import MessageKey
 from schemas.lifecycle import CONVERSATION_KINDS, PARKING_KINDS, Kind, State
@@ -21,11 +21,13 @@ class Replayed(NamedTuple):
     messages: dict[MessageKey, MessageRow]
     transitions: dict[MessageKey, list[Transition]]
     conversations: dict[str, ConversationRow]
+    given_up: set[MessageKey]
+    """What waited in a parking when it was given up."""
 
 
 def replay(log: Sequence[Logged], policy: Policy) -> Replayed:
     """Fold a log from its first event; partitions share nothing, so their order among each other is of no meaning."""
-    folded = Replayed({}, {}, {})
+    folded = Replayed({}, {}, {}, set())
     for at, event in log:
         if event.kind != Kind.HELLO:
             _step(folded, event, at, policy)
@@ -40,6 +42,8 @@ def _step(folded: Replayed, event: Event, at: At, policy: Policy) -> None:
     after, parkings = conversation, None
     if event.kind in PARKING_KINDS:
         after = fold_parking(event, conversation, at, policy).row
+        if event.kind == Kind.RELEASE and event.seq == GIVE_UP and after is not conversation:
+            folded.given_up.update((name, key) for key in conversation.parkings[-1].waiting)
     else:
         if event.kind in CONVERSATION_KINDS or (before is None and event.kind in _MAKING):
             waits, _, parkings = at_gate(event, conversation, at, policy)

@@ -119,6 +119,14 @@ def test_who_gives_up_what_waits_gives_up_its_order_and_no_more():
     }
 
 
+def test_who_waited_and_is_given_up_has_no_order_beside_one_that_had_no_room():
+    log = (PARK, send(1, 1), send(2, 2), send(3, 3), GIVEN_UP, send(2, 2), send(1, 1), send(3, 3))
+    history = of_log(log, parked_max=2)
+    (parking,) = history.conversations[0].parkings
+    assert [len(hold.passed) for hold in parking.holds] == [3]
+    assert "reordered" not in {fault.kind for fault in check(history).faults}
+
+
 CASES = {
     "an accepted send is in no outbox": ("lost", changed(own=true_history().own[1:])),
     "a sent message is not in the store": ("lost", changed(stored=true_history().stored[1:])),
