@@ -133,7 +133,7 @@ def test_a_poisoned_conversation_waits_in_order_while_others_go_on(lived: Deploy
 
 def test_who_is_no_operator_neither_parks_nor_releases(lived: Deployment):
     refused = run(lived, "dead-letters", "park", "free", "--operator", "mallory", "--execute")
-    assert refused.code == 1
+    assert refused.code == 2
     assert "worker.operators" in refused.told
     lived.put(Event("PARK", lived.id(), "free", NO_ID, "mallory", NO_ID))  # past the command
     event = lived.send("free", 1)
@@ -146,7 +146,7 @@ def test_who_is_no_operator_neither_parks_nor_releases(lived: Deployment):
         refused = run(lived, "dead-letters", "park", "free", "--operator", "elsewhere", "--execute")
     finally:
         lived.settings["operators"].pop()
-    assert (refused.code, "did not park" in refused.told) == (1, True)
+    assert (refused.code, "did not park" in refused.told) == (2, True)
 
 
 def test_what_is_given_up_stays_among_the_dead_letters(lived: Deployment):

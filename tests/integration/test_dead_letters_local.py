@@ -101,7 +101,7 @@ def test_a_poisoned_conversation_waits_in_order_while_others_go_on(lived: Real) 
     deployment.flush()
     refused = ("--reason", str(Reason.NOT_AN_OPERATOR), "--conversation", poisoned)
     until(lambda: bool(listed(deployment, *refused)), "it is refused", 60)
-    assert deployment.twotick("dead-letters", "release", poisoned, "--operator", "mallory", "--execute").code == 1
+    assert deployment.twotick("dead-letters", "release", poisoned, "--operator", "mallory", "--execute").code == 2
     released = deployment.twotick("dead-letters", "release", poisoned, "--execute")
     assert (released.code, released.told) == (0, f"{WAITING} redriven; the conversation is open\n")
     offsets = offsets_in_store(deployment, waiting)
