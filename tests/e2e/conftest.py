@@ -53,8 +53,11 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     yield from deployed(EmbeddedStage(folder), folder)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory, local_stack: LocalStack) -> Iterator[Deployment]:
-    """Give a deployment on real Kafka and Cassandra, one a run; tests use users of their own."""
+    """Give a deployment on real Kafka and Cassandra; tests use users of their own.
+
+    It ends with its module: its workers read the topics of all tests, and would refuse what others' operators do there.
+    """
     folder = tmp_path_factory.mktemp("local")
     yield from deployed(LocalStage(local_stack, lambda _line: None, keep=True), folder)
