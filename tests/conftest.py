@@ -7,7 +7,7 @@
   With TWOTICK_TEST_REQUIRE=local_stack,containers, which CI sets, that is a failure.
 - With TWOTICK_TEST_REQUIRE=compiled the run ends at once where the hot path is not the compiled one.
 - All servers of the tests start with QUICK_JAVA, `local_stack` also with QUICK_SCHEMA; see `tests.stacks`.
-- `make test` runs tests in several processes; which share one, and with it their servers, says `tests.beside`.
+- With `-n auto` tests run in several processes; which share one, and with it their servers, says `tests.beside`.
 """
 
 import os
@@ -97,7 +97,7 @@ def _waiting(item: pytest.Item) -> tuple[bool, ...]:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return in how many processes `make test` runs the tests."""
+    """Return in how many processes `-n auto` runs the tests."""
     return beside.processes()
 
 
