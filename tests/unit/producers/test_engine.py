@@ -36,18 +36,18 @@ class Idle:
         self.stopped.set()
 
 
-def test_an_outbox_is_pruned_for_as_long_as_its_client_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "PRUNE_EVERY_S", 0.0)
-    pruned = threading.Semaphore(0)
+def prunes_three_times(folder: Path, answer: int | None) -> bool:
+    """Run an engine whose pruning answers so; say whether it is asked three times."""
+    asked = threading.Semaphore(0)
     make: Any = Idle
 
-    def prune() -> int:
-        pruned.release()
-        return 0
+    def prune() -> int | None:
+        asked.release()
+        return answer
 
     engine = Engine(
-        database=Database(tmp_path / "outbox.sqlite"),
-        lock_path=tmp_path / "lock",
+        database=Database(folder / "outbox.sqlite"),
+        lock_path=folder / "lock",
         make_pump=make,
         make_listener=make,
         prune=prune,
@@ -56,29 +56,15 @@ def test_an_outbox_is_pruned_for_as_long_as_its_client_runs(tmp_path: Path, monk
     )
     engine.start()
     try:
-        assert all(pruned.acquire(timeout=30) for _ in range(3))
+        return all(asked.acquire(timeout=30) for _ in range(3))
     finally:
         engine.stop()
+
+
+def test_an_outbox_is_pruned_for_as_long_as_its_client_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "PRUNE_EVERY_S", 0.0)
+    assert prunes_three_times(tmp_path, 0)
 
 
 def test_pruning_that_has_to_wait_is_tried_again(tmp_path: Path) -> None:
-    tries = threading.Semaphore(0)
-    make: Any = Idle
-
-    def prune() -> None:
-        tries.release()
-
-    engine = Engine(
-        database=Database(tmp_path / "outbox.sqlite"),
-        lock_path=tmp_path / "lock",
-        make_pump=make,
-        make_listener=make,
-        prune=prune,
-        health=HealthBoard(),
-        name="test",
-    )
-    engine.start()
-    try:
-        assert all(tries.acquire(timeout=30) for _ in range(3))
-    finally:
-        engine.stop()
+    assert prunes_three_times(tmp_path, None)
