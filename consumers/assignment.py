@@ -8,11 +8,12 @@ incremental: cooperative-sticky and KIP-848 both ask for that.
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from random import random
-from time import monotonic, time_ns
+from time import monotonic
 from typing import Any, Final
 
 from confluent_kafka import KafkaException, TopicPartition
 
+from consumers import clock
 from consumers.conflicts import ConflictKind
 from consumers.counters import Counters
 from consumers.errors import LostRangeError, OwnerFencedError, StoreUnavailableError, WorkerError
@@ -206,7 +207,7 @@ class Assignment:
         """
         position = self._store.spill_position(partition)
         if position is None:
-            position = self._settings.schedule.bucket_at(time_ns() // 1_000_000) - 1
+            position = self._settings.schedule.bucket_at(clock.now_ms()) - 1
         self._store.drop_spilled(owner, partition, position)
         return position
 

@@ -8,11 +8,12 @@ record that is still bad comes back as one new letter; nothing here sends it aga
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from secrets import randbits
-from time import monotonic, time_ns
+from time import monotonic
 from typing import Any, Final, Self
 
 from confluent_kafka import KafkaException, Producer
 
+from consumers import clock
 from consumers.dead_letters_select import Letter, Original, Place, original_of, place_of
 from consumers.errors import KafkaUnavailableError
 from consumers.kafka_clients import LOG as KAFKA_LOG
@@ -84,7 +85,7 @@ def marks_of(store: Store) -> dict[Place, DeadLetterMark]:
 
 def mark(store: Store, letters: Sequence[Letter], deed: str, who: str) -> None:
     """Note what was done about letters. Raises the store's errors."""
-    at = time_ns() // 1_000_000
+    at = clock.now_ms()
     store.mark_dead_letters([DeadLetterMark(*place_of(each.letter), deed, who, at) for each in letters])
 
 
@@ -106,7 +107,7 @@ class Sender:
 
     def command(self, kind: str, conversation_id: str, who: str, *, give_up: bool = False) -> tuple[int, int]:
         """Append a PARK or a RELEASE; return its partition and offset. Raises WorkerError."""
-        event_id = uuid7(time_ns() // 1_000_000, randbits(80))
+        event_id = uuid7(clock.now_ms(), randbits(80))
         event = Event(kind, event_id, conversation_id, NO_ID, who, NO_ID, GIVE_UP if give_up else 0)
         self._hand_over(Original(conversation_id.encode(), self._codec.encode(event), []), _BY_KEY)
         self._insist(self._producer.flush(TIMEOUT_S))

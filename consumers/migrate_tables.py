@@ -10,6 +10,7 @@ from cassandra import ConsistencyLevel, InvalidRequest
 from cassandra.cluster import Session
 from cassandra.query import SimpleStatement
 
+from consumers import clock
 from consumers.errors import StoreRefusedError, StoreUnavailableError
 from consumers.migrate_lock import SchemaLock, lock_table
 from consumers.migrate_settings import MigrationSettings
@@ -36,10 +37,6 @@ _RECORD: Final = (
 )
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class CassandraTables:
     """One keyspace with its tables; `known` are the migrations to bring it to."""
 
@@ -49,7 +46,7 @@ class CassandraTables:
         settings: MigrationSettings,
         *,
         known: Sequence[Migration] | None = None,
-        now_ms: Callable[[], int] = _now_ms,
+        now_ms: Callable[[], int] = clock.now_ms,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._store = store

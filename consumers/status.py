@@ -1,10 +1,11 @@
 """What there is to know about a running worker: its status, as JSON takes it, and what goes into the statistics."""
 
-from time import monotonic, time_ns
+from time import monotonic
 from typing import Any, Final, Protocol
 
 from confluent_kafka import TopicPartition
 
+from consumers import clock
 from consumers.assignment import Assignment
 from consumers.counters import Counters
 from consumers.held import HeldPartition, Stage
@@ -82,7 +83,7 @@ class Status:
 
     def running(self, *, turns: int, config_version: int, stopping: bool) -> dict[str, object]:
         """Return all of it."""
-        now_ms, owned = time_ns() // 1_000_000, self._assignment.owned()
+        now_ms, owned = clock.now_ms(), self._assignment.owned()
         return {
             **self._head(turns, now_ms),
             "state": self.state(stopping=stopping),
@@ -98,7 +99,7 @@ class Status:
     def stopped(self, *, turns: int) -> dict[str, object]:
         """Return the last of it: no partitions any more."""
         return {
-            **self._head(turns, time_ns() // 1_000_000),
+            **self._head(turns, clock.now_ms()),
             "state": "stopped",
             "partitions": [],
             "details": [],
@@ -125,7 +126,7 @@ class Status:
 
     def observation(self, *, stopping: bool) -> Observation:
         """Return what goes into the statistics."""
-        now, now_ms = monotonic(), time_ns() // 1_000_000
+        now, now_ms = monotonic(), clock.now_ms()
         owned = self._assignment.owned()
         seen = {held.partition: self._observed(held, owner, now, now_ms) for held, owner in owned}
         return Observation(now_ms, self.state(stopping=stopping), seen)

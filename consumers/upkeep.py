@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from threading import Event, Thread
 from typing import Final
 
-from consumers import alerts
+from consumers import alerts, clock
 from consumers.conflicts import Alert, ConflictKind, ConflictWatch
 from consumers.counters import Counters
 from consumers.errors import WorkerError
@@ -31,10 +31,6 @@ WAIT_S_MAX: Final = 30.0
 JOIN_TIMEOUT_S: Final = 5.0
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class Upkeep:
     """Made before the worker; `start` begins its thread, `stop` ends it."""
 
@@ -46,7 +42,7 @@ class Upkeep:
         node: str,
         partitions: int,
         tell: Callable[[str, Mapping[str, object]], None] = alerts.tell,
-        now_ms: Callable[[], int] = _now_ms,
+        now_ms: Callable[[], int] = clock.now_ms,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take the store's shared tables; `partitions` is the events topic's count."""

@@ -9,11 +9,12 @@ loop never stops polling for longer than a pause takes to set in, so the group k
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from threading import Event, Thread
-from time import monotonic, time_ns
+from time import monotonic
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
+from consumers import clock
 from consumers.assignment import Assignment
 from consumers.counters import Counters
 from consumers.errors import StoreUnavailableError, StuckError, WorkerError
@@ -246,7 +247,7 @@ class Worker:
             except StoreUnavailableError as error:
                 self._pipeline.store_failed(error)
                 return
-        now_ms = time_ns() // 1_000_000
+        now_ms = clock.now_ms()
         for (held, owner), need in zip(ready, needs, strict=True):
             entries, originals = held.take_waiting(most)
             work = owner.fold(entries, _of(found, need), now_ms)
@@ -316,7 +317,7 @@ class Worker:
             self._upkeep.observe(self._status.observation(stopping=self._stopping.is_set()))
 
     def _remind(self) -> None:
-        now_ms = time_ns() // 1_000_000
+        now_ms = clock.now_ms()
         for held, owner in self._assignment.owned():
             if not owner.warming_up:
                 try:

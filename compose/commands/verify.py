@@ -1,7 +1,6 @@
 """`twotick verify`: the log, the store and outboxes, one against the other."""
 
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +10,7 @@ import typer
 
 from compose.output import Output
 from compose.wiring import Wiring
+from consumers import clock
 
 if TYPE_CHECKING:
     from compose.checking.history import Fault
@@ -64,7 +64,7 @@ def _verify(  # noqa: PLR0913 - one parameter an option
         try:
             if log:
                 rows.extend(_log(wiring, store, receipts, conversation or (), rate))
-            lost = list(receipts.lost(store, _now_ms()))
+            lost = list(receipts.lost(store, clock.now_ms()))
             rows.extend(_row(fault, name) for name, fault in lost)
         finally:  # what the outboxes have shown is not lost with a log that cannot be read, or is not waited for
             wiring.show(rows, _COLUMNS, output)
@@ -114,7 +114,7 @@ def _outboxes(
     if not held:
         return iter(()), frozenset()
     conversations = {message_id: name for outbox in held for name, message_id in outbox.keys}
-    found = verify(held, store, now_ms=_now_ms(), grace_ms=_ms(grace_s))
+    found = verify(held, store, now_ms=clock.now_ms(), grace_ms=_ms(grace_s))
     sys.stderr.write(_summary(found, len(held)))
     return (_row(fault, conversations.get(fault.message_id, "")) for fault in found.faults), found.elsewhere
 
@@ -133,10 +133,6 @@ def _row(fault: "Fault", conversation_id: str) -> Mapping[str, object]:
 
 def _ms(seconds: float) -> int:
     return round(seconds * 1000)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _summary(found: "Verified", outboxes: int) -> str:

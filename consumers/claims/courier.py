@@ -11,16 +11,16 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from heapq import heappop, heappush
 from threading import Condition, Lock, Thread
-from time import monotonic, time_ns
+from time import monotonic
 from typing import Final
 
+from consumers import clock
 from consumers.claims.claiming import Holding, Step
 from consumers.claims.contract import ClaimKey
 from consumers.claims.settings import WebhookSettings
 from consumers.conflicts import ConflictKind
 from consumers.counters import Counters
 from consumers.errors import StoreUnavailableError, WorkerError
-from consumers.locks.clock import machine_s
 from consumers.locks.contract import LockHandle, LockLostError, Locks, LockTakenError
 from consumers.rows import Owner
 from schemas.identity import text_of
@@ -88,17 +88,17 @@ class PartitionLocks:
             return handle.token
 
     def _left_s(self, handle: LockHandle) -> float:
-        return handle.sure_until - machine_s()
+        return handle.sure_until - clock.machine_s()
 
     def _acquired(self, partition: int) -> LockHandle:
         """Acquire a lock, but do not ask again and again for each of the deliveries that wait for it."""
         ask_at, refusal = self._taken.get(partition, (0.0, None))
-        if refusal is not None and machine_s() < ask_at:
+        if refusal is not None and clock.machine_s() < ask_at:
             raise LockTakenError(refusal.key, refusal.owner, refusal.until)
         try:
             handle = self._locks.acquire(f"deliver/{partition}", ttl_s=self._ttl_s)
         except LockTakenError as error:
-            self._taken[partition] = (machine_s() + ASK_AGAIN_S, error)
+            self._taken[partition] = (clock.machine_s() + ASK_AGAIN_S, error)
             raise
         self._taken.pop(partition, None)
         return handle
@@ -141,7 +141,7 @@ class Courier:
         write: Callable[[Event], bool],
         settings: WebhookSettings,
         counters: Counters,
-        now_ms: Callable[[], int] = lambda: time_ns() // 1_000_000,
+        now_ms: Callable[[], int] = clock.now_ms,
     ) -> None:
         """Take the parts; `write` puts an event into the log and says whether it is there."""
         self._step = step

@@ -5,11 +5,12 @@ from contextlib import contextmanager
 from random import random
 from threading import Event as Signal
 from threading import Lock
-from time import monotonic, time_ns
+from time import monotonic
 from typing import Any, Final
 
 from confluent_kafka import Producer
 
+from consumers import clock
 from consumers.claims.claiming import Claiming
 from consumers.claims.courier import Courier, PartitionLocks
 from consumers.claims.settings import WebhookSettings
@@ -86,7 +87,7 @@ def open_courier(  # noqa: PLR0913 - the parts of a courier
             reader=SharedReader(store),
             handler=Webhook(settings),
             settings=settings,
-            now_ms=lambda: time_ns() // 1_000_000,
+            now_ms=clock.now_ms,
             chance=random,
         )
         courier = Courier(

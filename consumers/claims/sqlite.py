@@ -1,9 +1,9 @@
 """Claims in a SQLite store's file."""
 
-import time
 from collections.abc import Callable
 from typing import Final
 
+from consumers import clock
 from consumers.claims.contract import Claim, ClaimKey, ClaimState
 from consumers.rows import Owner
 from consumers.stores.sqlite_shared import SharedConnection
@@ -16,14 +16,10 @@ _FIND: Final = (
 )
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class SqliteClaimTable:
     """`ClaimTable` on a SQLite file."""
 
-    def __init__(self, shared: SharedConnection, *, now_ms: Callable[[], int] = _now_ms) -> None:
+    def __init__(self, shared: SharedConnection, *, now_ms: Callable[[], int] = clock.now_ms) -> None:
         self._shared = shared
         self._now_ms = now_ms
         self._puts = 0

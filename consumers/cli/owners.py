@@ -1,12 +1,12 @@
 """`twotick owners`: which worker has which partition, how far it is behind, and where the load is."""
 
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consumers import clock
 from consumers.cli.shared import FORM_HELP, Form, SharedFactory, opened, time_text
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _owners(context: typer.Context, *, output: Annotated[Form | None, typer.Opti
     from consumers.statistics.skew import load_shares, skewed
 
     factory: SharedFactory = context.obj
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = clock.now_ms()
     with opened(factory) as store:
         shared = store.shared()
         leases = sorted(store.leases())

@@ -1,12 +1,12 @@
 """`twotick stats`: what all workers have counted together, as one snapshot."""
 
 import sys
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consumers import clock
 from consumers.cli.shared import FORM_HELP, Form, SharedFactory, opened, time_text, who
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _stats(
         shared = store.shared()
         owned = [lease.partition for lease in store.leases()]
         found = snapshot(TableLocks(shared.locks, who()), shared.statistics, owned, wait_s=wait_s)
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = clock.now_ms()
     nodes = sorted({report.node for report in found.nodes} | {share.node for share in found.shares})
     rows = [_row("all", found, now_ms), *(_row(node, found.of_node(node), now_ms) for node in nodes)]
     factory.show(rows, _COLUMNS, output)

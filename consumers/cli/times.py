@@ -2,10 +2,11 @@
 
 import re
 from datetime import UTC, datetime
-from time import time_ns
 from typing import Final
 
 import typer
+
+from consumers import clock
 
 _UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 _AGO = re.compile(r"(?P<number>[0-9]+)(?P<unit>[smhd])")
@@ -31,7 +32,7 @@ def ago_ms(text: str | None, option: str) -> int | None:
     found = _AGO.fullmatch(text)
     if found is None:
         raise typer.BadParameter(f"{text!r} is no duration such as 90s, 15m, 2h or 3d", param_hint=option)
-    return max(0, time_ns() // 1_000_000 - int(found["number"]) * _UNITS_S[found["unit"]] * 1000)
+    return max(0, clock.now_ms() - int(found["number"]) * _UNITS_S[found["unit"]] * 1000)
 
 
 def start_ms(from_datetime: str | None, since: str | None) -> int | None:

@@ -4,10 +4,10 @@ The lock keeps two people from answering each other; the comparison (version and
 alone cannot, when its holder stood still past its end.
 """
 
-import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from consumers import clock
 from consumers.hot.contract import ConfigChangedError, ConfigTable, ConfigVersion
 from consumers.hot.keys import parsed
 from consumers.locks.contract import Locks
@@ -52,7 +52,7 @@ def execute(  # noqa: PLR0913 - one change, with its time
     value: str | None,
     *,
     who: str,
-    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    now_ms: Callable[[], int] = clock.now_ms,
     on_conflict: Callable[[], None] = lambda: None,
 ) -> Change:
     """Set a key, or unset it where `value` is None; return what was done.

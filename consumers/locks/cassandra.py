@@ -7,7 +7,6 @@ that a lock never ends early, and clocks that differ by more than that can let t
 the token is for.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -15,6 +14,7 @@ from uuid import UUID
 from cassandra.cluster import Session
 from cassandra.concurrent import execute_concurrent_with_args
 
+from consumers import clock
 from consumers.errors import StoreUnavailableError
 from consumers.locks.contract import Standing
 from consumers.stores.cassandra_conditional import READS_IN_FLIGHT_MAX, apply, read_serially
@@ -42,10 +42,6 @@ _READ: Final = (
 _NAMES: Final = "SELECT DISTINCT name FROM {keyspace}.locks"
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class CassandraLockTable:
     """`LockTable` on Cassandra."""
 
@@ -55,7 +51,7 @@ class CassandraLockTable:
         keyspace: str,
         *,
         check: Callable[[], None] = lambda: None,
-        now_ms: Callable[[], int] = _now_ms,
+        now_ms: Callable[[], int] = clock.now_ms,
     ) -> None:
         """Take a session and the keyspace, quoted; `check` raises where they may not be used any more."""
         self._session = session

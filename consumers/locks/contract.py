@@ -58,7 +58,7 @@ class LockHandle:
     owner: str
     ttl_s: int
     sure_until: float
-    """Until when nobody else can have it, by `locks.clock.machine_s`; counted from before it was first asked for."""
+    """Until when nobody else can have it, by `clock.machine_s`; counted from before it was first asked for."""
 
 
 class LockMeta(NamedTuple):

@@ -9,8 +9,8 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
+from consumers import clock
 from consumers.errors import StoreUnavailableError, WorkerError
-from consumers.locks.clock import machine_s
 from consumers.locks.contract import LockHandle, LockLostError, LockMeta, Locks, LockTable, LockTakenError, Standing
 
 LOG = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class TableLocks:
         owner: str,
         *,
         on_conflict: Callable[[str], None] = _ignore,
-        monotonic: Callable[[], float] = machine_s,
+        monotonic: Callable[[], float] = clock.machine_s,
         sleep: Callable[[float], None] = time.sleep,
         chance: Random | None = None,
     ) -> None:

@@ -5,11 +5,10 @@ a lock early nor keeps it. After a restart of the machine that clock begins anew
 in the future is free, and any other ends within its time to live.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from consumers.locks.clock import machine_ms
+from consumers import clock
 from consumers.locks.contract import Standing
 from consumers.stores.sqlite_shared import SharedConnection
 
@@ -20,10 +19,6 @@ _TAKE: Final = (
 )
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class SqliteLockTable:
     """`LockTable` on a SQLite file."""
 
@@ -31,8 +26,8 @@ class SqliteLockTable:
         self,
         shared: SharedConnection,
         *,
-        now_ms: Callable[[], int] = _now_ms,
-        tick_ms: Callable[[], int] = machine_ms,
+        now_ms: Callable[[], int] = clock.now_ms,
+        tick_ms: Callable[[], int] = clock.machine_ms,
     ) -> None:
         self._shared = shared
         self._now_ms = now_ms

@@ -7,9 +7,9 @@ epoch 0, so at equal stamps a live worker's row stays.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from time import time_ns
 from typing import Any, Final
 
+from consumers import clock
 from consumers.intake import Entry, Intake
 from consumers.owner import PartitionOwner
 from consumers.partition_rows import OwnerSettings, Takeover
@@ -117,7 +117,7 @@ class Rebuild:
             self._writes.wait()
         needs = owner.needs(entries)
         cold = self._read(partition, needs.messages, needs.conversations)
-        work = owner.fold(entries, cold, time_ns() // 1_000_000)
+        work = owner.fold(entries, cold, clock.now_ms())
         self.tally.events += len(entries)
         self.tally.refused += len(work.refusals)
         rows = work.message_writes(), work.conversation_writes()

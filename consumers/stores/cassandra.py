@@ -11,7 +11,6 @@ rows); 12, 8 and 10 in batches of up to 20 KiB and 30 partitions. The driver's o
 same size: 67, 45 and 59.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Self
 
@@ -19,6 +18,7 @@ from cassandra.cluster import Cluster, Session
 from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.query import BatchStatement, BatchType
 
+from consumers import clock
 from consumers.claims.cassandra import CassandraClaimTable
 from consumers.errors import StoreRefusedError
 from consumers.hot.cassandra import CassandraConfigTable
@@ -85,10 +85,6 @@ _QUERIES: Final = {
 }
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class CassandraStore:
     """`Store` on Cassandra; make one with `open`."""
 
@@ -123,7 +119,7 @@ class CassandraStore:
 
     @classmethod
     def open(
-        cls, settings: CassandraSettings, *, mode: WriteMode = "stamps", now_ms: Callable[[], int] = _now_ms
+        cls, settings: CassandraSettings, *, mode: WriteMode = "stamps", now_ms: Callable[[], int] = clock.now_ms
     ) -> Self:
         """Connect and prepare; rows are written under stamps, or `strict`: on condition of their version.
 

@@ -6,12 +6,12 @@ thread per process with group commit (`sqlite_writer.py`), reads on the caller's
 """
 
 import sqlite3
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
 
+from consumers import clock
 from consumers.claims.sqlite import SqliteClaimTable
 from consumers.errors import OwnerFencedError, StoreRefusedError
 from consumers.hot.sqlite import SqliteConfigTable
@@ -84,10 +84,6 @@ _MARKS: Final = (
 )
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class SqliteStore:
     """`Store` on a SQLite file; make one with `open`."""
 
@@ -108,7 +104,7 @@ class SqliteStore:
         self._open = OpenIn()
 
     @classmethod
-    def open(cls, path: Path, *, busy_timeout_s: float = 30.0, now_ms: Callable[[], int] = _now_ms) -> Self:
+    def open(cls, path: Path, *, busy_timeout_s: float = 30.0, now_ms: Callable[[], int] = clock.now_ms) -> Self:
         """Open the file, making it and bringing its schema up to date where needed.
 
         `busy_timeout_s` bounds how long a transaction waits for another process. Raises StoreUnavailableError,

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import consumers.assignment
 import consumers.claims.cassandra
-import consumers.claims.courier
+import consumers.clock
 import consumers.dead_letters_park
 import consumers.dead_letters_redrive
 import consumers.pipeline
@@ -115,17 +115,14 @@ def _limit_memory(owner: PartitionOwner, *_shares: int) -> None:
 
 
 _REPLACED: tuple[tuple[object, str, object], ...] = (
+    (consumers.clock, "time_ns", time_ns),
+    (consumers.clock, "machine_s", monotonic),
     (consumers.worker, "monotonic", monotonic),
-    (consumers.worker, "time_ns", time_ns),
-    (consumers.status, "monotonic", monotonic),
-    (consumers.status, "time_ns", time_ns),
     (consumers.worker, "Consumer", make_consumer),
     (consumers.worker, "Producer", make_producer),
     (consumers.assignment, "monotonic", monotonic),
-    (consumers.assignment, "time_ns", time_ns),
     (consumers.assignment, "random", random),
     (consumers.status, "monotonic", monotonic),
-    (consumers.status, "time_ns", time_ns),
     (consumers.pipeline, "monotonic", monotonic),
     (consumers.pipeline, "random", random),
     (consumers.pipeline, "SimpleQueue", SimQueue),
@@ -134,12 +131,10 @@ _REPLACED: tuple[tuple[object, str, object], ...] = (
     (consumers.dead_letters_park, "sleep", sleep),
     (consumers.dead_letters_redrive, "Producer", make_producer),
     (consumers.dead_letters_redrive, "monotonic", monotonic),
-    (consumers.dead_letters_redrive, "time_ns", time_ns),
     (consumers.dead_letters_redrive, "randbits", Secrets.randbits),
     (consumers.stores.cassandra_strict, "BatchStatement", Batch),
     (consumers.stores.cassandra_conditional, "uuid4", uuid4),
     (consumers.claims.cassandra, "uuid4", uuid4),
-    (consumers.claims.courier, "machine_s", monotonic),
     (consumers.stores.cassandra_conditional, "execute_concurrent_with_args", one_after_another),
     (PartitionOwner, "limit_memory", _limit_memory),
     (producers.backlog, "random", RandomModule),

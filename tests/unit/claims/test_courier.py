@@ -266,7 +266,7 @@ class Machine:
         self.table = table
         self.takes = 0
         self.down = False
-        monkeypatch.setattr("consumers.claims.courier.machine_s", lambda: self.now)
+        monkeypatch.setattr("consumers.clock.machine_s", lambda: self.now)
         self.conflicts: list[str] = []
         locks = TableLocks(self, node, on_conflict=self.conflicts.append, monotonic=lambda: self.now)
         self.locks = PartitionLocks(locks, 30)
