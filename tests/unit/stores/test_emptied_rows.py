@@ -10,7 +10,7 @@ from compose.story import summary
 from consumers.errors import StoreRefusedError
 from consumers.replay.compare import Reach, Verdict, compare_message
 from consumers.replay.seed import as_of
-from consumers.stores.cassandra_found import message_row, stored_message
+from consumers.stores.cassandra_found import conversation_row, message_row, stored_message
 from tests.contract.made import row
 
 READ = row("c", 1, version=2, state="READ")
@@ -76,3 +76,13 @@ def test_nothing_is_rebuilt_on_a_row_without_receipts():
     assert theirs is not None
     with pytest.raises(StoreRefusedError, match="has lost its receipts"):
         as_of(theirs, 2, 102)
+
+
+@pytest.mark.parametrize("place", range(1, 8))
+def test_a_conversation_with_an_empty_column_is_named(place: int):
+    told = ["c", ["ann", "ben"], [2_040], [], [], 3, (1, 102), 1_000, None]
+    assert conversation_row(told).parkings == ()
+    name = ("participants", "buckets", "blocks", "sequences", "version", "applied", "stamp")[place - 1]
+    told[place] = None
+    with pytest.raises(StoreRefusedError, match=f"conversation 'c' has no {name}:"):
+        conversation_row(told)
