@@ -7,6 +7,7 @@ same schedule of faults. Exits with 1 if anything was lost, duplicated, regresse
 import argparse
 import secrets
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -16,17 +17,21 @@ from typing import Any
 from compose.stacks.errors import StackError
 from tests.faults.run import Options, Run, say, write_report
 
+RATE, RATE_OF_CLUSTER = 150.0, 40.0
+"""Messages a second: what two cores work off between the faults, shared with one server of each kind or with three."""
+
 
 def main() -> int:
     """Run, report, and say whether all was right."""
     arguments = _parser().parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends what it started, as Ctrl-C does
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="twotick-faults-"))
     options = Options(
         seconds=arguments.minutes * 60,
         seed=arguments.seed if arguments.seed is not None else secrets.randbelow(1_000_000),
         cluster=arguments.cluster,
         folder=folder.absolute(),
-        rate=arguments.rate,
+        rate=arguments.rate or (RATE_OF_CLUSTER if arguments.cluster else RATE),
         protocol=arguments.protocol,
         quiet_s=arguments.quiet_s,
     )
@@ -36,6 +41,9 @@ def main() -> int:
     except StackError as error:
         say(f"error: {error.message}\nhint: {error.hint}")
         return 2
+    except KeyboardInterrupt:
+        say(f"ended early; everything that was left is in {folder}")
+        return 130
     if arguments.report:
         write_report(arguments.report, result.report)
     sys.stdout.write(_table(result.report) + "\n")
@@ -69,7 +77,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, required=True)
     parser.add_argument("--seed", type=int, help="[default: one that is told]")
     parser.add_argument("--cluster", action="store_true", help="three Kafka brokers and three Cassandra nodes")
-    parser.add_argument("--rate", type=float, default=150.0, help="messages a second, of all clients together")
+    rates = f"[default: {RATE:g}, of a cluster {RATE_OF_CLUSTER:g}]"
+    parser.add_argument("--rate", type=float, help=f"messages a second, of all clients together {rates}")
     parser.add_argument("--protocol", choices=["classic", "consumer"], default="classic", help="group protocol")
     parser.add_argument("--quiet-s", type=float, default=600.0, help="how long all may take to end after healing")
     parser.add_argument("--folder", type=Path, help="where everything is kept [default: one that is removed again]")
