@@ -1,8 +1,8 @@
 """Which partitions a worker has: what the group says, and what it takes to act on it.
 
 The group's callbacks only note what came and went; the taking itself (lease, position) happens in the worker's loop,
-so that a slow server holds up neither the group nor the partitions that stay (case K5). Every assignment is
-incremental: cooperative-sticky and KIP-848 both ask for that.
+so that a slow server holds up neither the group nor the partitions that stay. Every assignment is incremental:
+cooperative-sticky and KIP-848 both ask for that.
 """
 
 import logging
@@ -96,7 +96,7 @@ class Assignment:
     def on_revoke(self, consumer: Any, partitions: Iterable[TopicPartition]) -> None:  # noqa: ANN401
         """Finish what has begun of partitions that go elsewhere, within one deadline; commit; let go.
 
-        Partitions that were never held are ignored (case K6).
+        Partitions that were never held are ignored.
         """
         going = [self.held[each.partition] for each in partitions if each.partition in self.held]
         self._drain([held for held in going if held.stage is Stage.OWNED])
@@ -105,7 +105,7 @@ class Assignment:
         LOG.info("partitions revoked", extra={"partitions": sorted(held.partition for held in going)})
 
     def on_lost(self, consumer: Any, partitions: Iterable[TopicPartition]) -> None:  # noqa: ANN401
-        """Drop partitions that another worker may already own: nothing is finished, nothing committed (case K8)."""
+        """Drop partitions that another worker may already own: nothing is finished, nothing committed."""
         going = [self.held[each.partition] for each in partitions if each.partition in self.held]
         self._let_go(consumer, going)
         LOG.warning("partitions lost", extra={"partitions": sorted(held.partition for held in going)})
@@ -130,7 +130,7 @@ class Assignment:
         """Take partitions that were given and not taken yet; what cannot be taken now is tried again later.
 
         After a failure the others wait for the next turn: where a server does not answer, each attempt costs a
-        time-out, and the loop must not stop polling for all of them together (case K1).
+        time-out, and the loop must not stop polling for all of them together.
         """
         self._drop_fenced()
         until = monotonic() + TAKE_S
@@ -280,7 +280,7 @@ class Assignment:
             )
 
     def check_leases(self) -> None:
-        """Drop partitions whose lease is no longer ours (case K4). Raises StoreUnavailableError, StoreRefusedError.
+        """Drop partitions whose lease is no longer ours. Raises StoreUnavailableError, StoreRefusedError.
 
         Another owner has begun: the group will say so too, or else this worker claims it again after a while.
         """
@@ -313,7 +313,7 @@ class Assignment:
         again.retry_at = monotonic() + self._settings.session_timeout_s
 
     def commit(self, several: Iterable[HeldPartition], *, wait: bool) -> None:
-        """Commit low-water marks that have moved; an error is counted and the commit made again (case K3)."""
+        """Commit low-water marks that have moved; an error is counted and the commit made again."""
         offsets = []
         for held in several:
             if held.stage is not Stage.OWNED or held.owner is None:

@@ -1,7 +1,7 @@
 """Batches in flight: rows into the store, then answers into Kafka, then the low-water mark.
 
 A partition has one batch at a time on its way into the store, so answers go out in the order of the batches.
-A write that failed is made again, the same one, after a growing wait; meanwhile nothing more is read (case C8).
+A write that failed is made again, the same one, after a growing wait; meanwhile nothing more is read.
 Where someone else has written a row (strict mode), the row is read and the batch is folded on it and written again, a
 bounded number of times.
 """

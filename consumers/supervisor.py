@@ -1,6 +1,6 @@
 """`consume --workers N`: one process a worker, restarted with growing waits when it dies.
 
-Workers are spawned, never forked: a client object does not survive a fork (case C6). Each holds a pipe from here as
+Workers are spawned, never forked: a client object does not survive a fork. Each holds a pipe from here as
 its standard input; when this process is gone, however it went, the pipe closes and they finish and stop.
 """
 
@@ -50,7 +50,7 @@ class RestartPolicy:
         """Return the wait after the `deaths`-th death in a row (from 1), None where it is not started again.
 
         `fences` of them were because another process has its static member id: at the second one there really is
-        one, and of the two supervisors the one that is fenced twice gives up (case K15).
+        one, and of the two supervisors the one that is fenced twice gives up.
         """
         if code in NOT_RESTARTED:
             return None

@@ -2,8 +2,8 @@
 
 Each turn of the loop: take what the store and Kafka have reported; try again what failed; take partitions that were
 given; read records, unless too much is unfinished or a server is down; fold what waits for partitions that write
-nothing; remind, commit and report when it is time. The
-loop never stops polling for longer than a pause takes to set in, so the group keeps its member (case K1).
+nothing; remind, commit and report when it is time. The loop never stops polling for longer than a pause takes to set
+in, so the group keeps its member.
 """
 
 import logging
@@ -269,7 +269,7 @@ class Worker:
         self._outage.over()
 
     def _consumer_error_event(self, error: Any) -> None:  # noqa: ANN401 - the client's own types say less
-        """Take an error of the consumer as a whole; those that it gets over are counted (case K2)."""
+        """Take an error of the consumer as a whole; those that it gets over are counted."""
         self.counters.kafka_errors += 1
         self._failure = self._failure or verdict(error, self._member)
         LOG.warning("consumer error", extra={"error": error.str(), "fatal": is_fatal(error)})
@@ -327,7 +327,7 @@ class Worker:
                     return
 
     def _look_for_progress(self, now: float) -> None:
-        """End the worker where records wait and nothing moves, so that another takes over (case K20)."""
+        """End the worker where records wait and nothing moves, so that another takes over."""
         if self._outage.active or self._publisher.down:
             self._progress.excuse(now)
         seen = [(held.partition, owner.position, owner.low_water) for held, owner in self._assignment.owned()]
@@ -360,7 +360,7 @@ class Worker:
         self._observe()  # what goes is seen a last time, with all that it has counted
 
     def _shut_down(self) -> bool:
-        """Finish what has begun; say whether that was all of it (cases K12, K19)."""
+        """Finish what has begun; say whether that was all of it."""
         LOG.info("stopping: what has begun is finished")
         deadline = self._deadline or monotonic()
         self._report(self.status())

@@ -74,7 +74,7 @@ class CassandraLockTable:
         values = (token, key, known, None, ttl_s + 1, own, owner, now, now + ttl_s * 1000, key)
         if apply(self._session, self._take, values, f"the lock {key}"):
             return token
-        # Unknown, or "not applied" because the driver's own repetition met what its first copy did (case C2).
+        # Unknown, or "not applied" because the driver's own repetition met what its first copy did.
         standing = self.standing(key)
         return standing.token if standing is not None and standing.holder == holder else None
 

@@ -6,7 +6,7 @@ from consumers.errors import StoreRefusedError
 
 
 class OpenIn:
-    """Remembers the process and whether the store is still open; `check` refuses everything else (case C6)."""
+    """Remembers the process and whether the store is still open; `check` refuses everything else."""
 
     __slots__ = ("_closed", "_pid")
 
