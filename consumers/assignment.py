@@ -14,6 +14,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, TopicPartition
 
 from consumers import clock
+from consumers.backoff import backoff_s
 from consumers.conflicts import ConflictKind
 from consumers.counters import Counters
 from consumers.errors import LostRangeError, OwnerFencedError, StoreUnavailableError, WorkerError
@@ -152,8 +153,9 @@ class Assignment:
 
     def _put_off(self, held: HeldPartition, error: WorkerError) -> None:
         settings = self._settings
-        wait_s = min(settings.retry_s_max, settings.retry_first_s * 2.0**held.attempts) * (0.5 + random() / 2)  # noqa: S311
-        held.attempts = min(held.attempts + 1, 30)
+        chance = random()  # noqa: S311 - spreads retries
+        wait_s = backoff_s(settings.retry_first_s, settings.retry_s_max, held.attempts, chance)
+        held.attempts += 1
         held.retry_at = monotonic() + wait_s
         if isinstance(error, StoreUnavailableError):
             self._pipeline.store_failed(error)

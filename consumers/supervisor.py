@@ -15,6 +15,7 @@ from time import monotonic
 from types import FrameType
 from typing import Final
 
+from consumers.backoff import backoff_s
 from consumers.errors import ExitCode
 from consumers.process import LIFE_LINE, hold_life_line
 
@@ -57,7 +58,7 @@ class RestartPolicy:
         if code == ExitCode.FENCED:
             return self.fenced_s if fences <= 1 else None
         s_max = self.waiting_s_max if code in _WAITING else self.s_max
-        return min(s_max, self.first_s * 2.0 ** min(deaths - 1, 30))
+        return backoff_s(self.first_s, s_max, deaths - 1)
 
 
 class Slot:
