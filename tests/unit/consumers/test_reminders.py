@@ -14,7 +14,7 @@ from consumers.held import HeldPartition, Stage
 from consumers.outage import Outage
 from consumers.pending import Spill
 from consumers.pipeline import Pipeline
-from consumers.reminders import EMPTY_MAX, Bucket, Reminders
+from consumers.reminders import EMPTY_MAX, Bucket, Reminders, Spilling
 from consumers.stores.contract import Done, Pending
 
 NOTHING: Any = None
@@ -118,7 +118,7 @@ def test_a_worker_whose_spill_is_refused_drops_the_partition() -> None:
     held.stage, held.owner = Stage.OWNED, cast("Any", Owner(100, 102))
     reminders = Reminders(cast("Any", Shelf({}, epoch=2)), NOTHING, pipeline, NOTHING, counters)
     spill = Spill({})
-    reminders._spilling[0] = (Owner.owner, spill, {7: [Pending("c", b"i" * 16, 1)]})
+    reminders._spilling[0] = Spilling(Owner.owner, spill, {7: [Pending("c", b"i" * 16, 1)]})
     reminders._write_one(held, spill, 7)
     pipeline.serve()
     assert (pipeline.fenced, counters.fenced_writes, counters.spilled) == ([held], 1, 0)
