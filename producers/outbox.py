@@ -35,25 +35,6 @@ class Written(NamedTuple):
     conversation_id: str
 
 
-class MessageState(NamedTuple):
-    """Where an own message stands."""
-
-    message_id: bytes
-    conversation_id: str
-    recipients: tuple[str, ...]
-    state: str
-    version: int
-    reason: str
-    expires_at: int
-    created_at: int
-    attempts: int
-    """Times it was handed to Kafka; 0 too once it is answered."""
-    handed: bool
-    """A copy may be in the log."""
-    queued: bool
-    """No answer yet."""
-
-
 class Outbox:
     """The callers' side of one user's outbox."""
 
