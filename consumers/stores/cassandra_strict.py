@@ -29,11 +29,11 @@ from consumers.stores.cassandra_strict_rows import (
     STATEMENTS,
     CassandraPartition,
     Change,
+    Condition,
     ConversationChange,
     ConversationMend,
     MessageChange,
     MessageMend,
-    On,
     standings,
 )
 from consumers.stores.contract import Done
@@ -118,7 +118,7 @@ class _Chain:
 
     def __init__(self) -> None:
         self.groups: deque[_Group] = deque()
-        self.landed: dict[object, On] = {}
+        self.landed: dict[object, Condition] = {}
 
 
 class StrictWriter:
@@ -216,7 +216,7 @@ class StrictWriter:
             if known is None or known.owner != change.owner or known.version < change.base:
                 left.append(change)
             elif known.version < change.version:
-                change.on = known
+                change.condition = known
                 left.append(change)
         return left
 
@@ -282,8 +282,8 @@ class StrictWriter:
         for change in group.batch:
             key = uuid_of(change.key[1]) if isinstance(change, MessageChange) else change.key
             verdict = change.judge(found.get(key))
-            if verdict.on is not None:
-                change.on = verdict.on
+            if verdict.again is not None:
+                change.condition = verdict.again
                 left.append(change)
             elif verdict.conflict:
                 group.call.conflict(change)
@@ -299,7 +299,7 @@ class StrictWriter:
 
     def _landed(self, group: _Group, change: Change) -> None:
         with self._lock:
-            self._chains[group.partition].landed[change.key] = On(change.version, change.owner)
+            self._chains[group.partition].landed[change.key] = Condition(change.version, change.owner)
 
     def _fail(self, group: _Group, error: WorkerError) -> None:
         group.call.error = group.call.error or error
