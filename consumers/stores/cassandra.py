@@ -29,7 +29,7 @@ from consumers.stores import cassandra_found as reading
 from consumers.stores import cassandra_rows as rows
 from consumers.stores.cassandra_batches import BatchLimits, batches
 from consumers.stores.cassandra_conditional import Leases, TopicRecords
-from consumers.stores.cassandra_errors import translating
+from consumers.stores.cassandra_errors import translating, unwritable
 from consumers.stores.cassandra_mode import WriteMode, settle_mode
 from consumers.stores.cassandra_replicas import Ring
 from consumers.stores.cassandra_scan import Scan
@@ -169,7 +169,7 @@ class CassandraStore:
             packed = rows.pack_messages(messages, owner, self._ids)
             packed += rows.pack_conversations(conversations, owner, self._ids)
         except rows.UNPACKABLE as error:
-            done(StoreRefusedError(f"A row cannot be written: {error}.", hint="It has a value that no column holds."))
+            done(unwritable(error))
             return
         grouped = batches(packed, self._limits, self._ring.replicas_of())
         self._in_flight.submit([Request(batch, self._ring.coordinator(batch.replicas)) for batch in grouped], done)
@@ -299,7 +299,7 @@ class CassandraStore:
     def mark_dead_letters(self, marks: Sequence[DeadLetterMark]) -> None:
         """Keep marks, stamped with their time."""
         values = [(one.at * 1000, one[3:], *one[:3]) for one in marks]
-        self._read_many("mark", values)
+        self._execute_many("mark", values, "the marks of dead letters")
 
     def dead_letter_marks(self) -> Iterator[DeadLetterMark]:
         """Read all marks, paged."""
@@ -329,10 +329,14 @@ class CassandraStore:
     def _rows(self, name: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
         return self._scan.pages(self._open.check, self._prepared[name], values)
 
-    def _read_many(self, name: str, values: Sequence[tuple[object, ...]]) -> list[tuple[Any, ...]]:
-        """Run one query for many keys, a bounded number at a time."""
+    def _read_many(self, name: str, keys: Sequence[tuple[object, ...]]) -> list[tuple[Any, ...]]:
+        """Return the rows that one query finds for many keys. Raises StoreUnavailableError, StoreRefusedError."""
+        return self._execute_many(name, keys, "a read")
+
+    def _execute_many(self, name: str, values: Sequence[tuple[object, ...]], doing: str) -> list[tuple[Any, ...]]:
+        """Execute one statement with many values, a bounded number at a time; return all the rows of its results."""
         self._open.check()
-        with translating("a read"):
+        with translating(doing):
             results = execute_concurrent_with_args(
                 self._session, self._prepared[name], values, concurrency=self._settings.reads_in_flight_max
             )

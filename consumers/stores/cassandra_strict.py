@@ -16,13 +16,12 @@ from cassandra.query import BatchStatement, BatchType, PreparedStatement
 
 from consumers.errors import (
     OwnerFencedError,
-    StoreRefusedError,
     StoreUnavailableError,
     VersionConflictError,
     WorkerError,
 )
 from consumers.rows import ConversationWrite, MessageWrite, Owner
-from consumers.stores.cassandra_errors import ERRORS, outcome_is_unknown, translated
+from consumers.stores.cassandra_errors import ERRORS, outcome_is_unknown, translated, unwritable
 from consumers.stores.cassandra_found import uuid_of
 from consumers.stores.cassandra_session import SERIAL
 from consumers.stores.cassandra_strict_rows import (
@@ -226,7 +225,7 @@ class StrictWriter:
             statements = [change.statement() for change in group.batch]
             bound = [self._prepared[name].bind(values) for name, values in statements]
         except Exception as error:  # noqa: BLE001 - the driver raises whatever a value does not fit with
-            self._fail(group, _refused(error))
+            self._fail(group, unwritable(error))
             return
         statement: Any = bound[0]
         if len(bound) > 1:
@@ -319,10 +318,6 @@ class StrictWriter:
         with self._lock:
             if not self._chains:
                 self._idle.notify_all()
-
-
-def _refused(error: Exception) -> WorkerError:
-    return StoreRefusedError(f"A row cannot be written: {error}.", hint="It has a value that no column holds.")
 
 
 def _contended(attempts: int) -> WorkerError:
