@@ -99,7 +99,7 @@ class Reminders:
         due = owner.due(now_ms, DUE_MAX)
         if not due:
             return
-        ready = [each for each in due if owner.is_durable((each.conversation_id, each.message_id))]
+        ready = [each for each in due if owner.is_durable(each.key)]
         owner.put_off(set(due) - set(ready), now_ms + _PUT_OFF_MS)
         try:
             done = self._redeliver(owner, ready, now_ms)
@@ -113,12 +113,11 @@ class Reminders:
         rows: dict[MessageKey, MessageRow] = {}
         cold: list[MessageKey] = []
         for pending in due:
-            key = (pending.conversation_id, pending.message_id)
-            row = owner.row(key)
+            row = owner.row(pending.key)
             if row is None:
-                cold.append(key)
+                cold.append(pending.key)
             else:
-                rows[key] = row
+                rows[pending.key] = row
         if cold:
             self._counters.cold_reads += len(cold)
             rows.update(self._store.read(cold, []).messages)

@@ -287,7 +287,7 @@ class CassandraStore:
     def messages(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, StoredMessage]:
         """Read messages whole, all at once."""
         found = filter(None, map(reading.stored_message, self._read_many("stored", _by_partition(keys))))
-        return {(one.row.conversation_id, one.row.message_id): one for one in found}
+        return {one.key: one for one in found}
 
     def all_conversations(self) -> Iterator[ConversationRow]:
         """Read every conversation, paged."""

@@ -251,7 +251,7 @@ class SqliteStore:
     def messages(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, StoredMessage]:
         """Read messages whole."""
         found = (self.message(key) for key in keys)
-        return {(one.row.conversation_id, one.row.message_id): one for one in found if one is not None}
+        return {one.key: one for one in found if one is not None}
 
     def all_conversations(self) -> Iterator[ConversationRow]:
         """Read every conversation, paged."""
