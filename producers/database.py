@@ -77,9 +77,7 @@ class Database:
     def connection(self) -> sqlite3.Connection:
         """Return this thread's connection. Raises ClientClosedError after close() and in a forked child."""
         if os.getpid() != self._pid:
-            raise ClientClosedError(
-                "this client was opened before a fork, in the parent process", "Open a new one in the child."
-            )
+            raise forked_error()
         if self._closed:
             raise _closed_error()
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
@@ -187,6 +185,13 @@ class Database:
             for connection in self._connections:
                 connection.close()
             self._connections.clear()
+
+
+def forked_error() -> ClientClosedError:
+    """Return the error of a client that a forked child uses: its connections and threads are the parent's."""
+    return ClientClosedError(
+        "this client was opened before a fork, in the parent process", "Open a new one in the child."
+    )
 
 
 def _closed_error() -> ClientClosedError:
