@@ -17,7 +17,7 @@ from typing import Final
 
 from consumers.backoff import backoff_s
 from consumers.errors import ExitCode
-from consumers.process import LIFE_LINE, hold_life_line
+from consumers.life_line import LIFE_LINE, hold_life_line
 
 LOG = logging.getLogger(__name__)
 
