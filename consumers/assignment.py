@@ -81,8 +81,8 @@ class Assignment:
 
     def owned(self) -> list[tuple[HeldPartition, PartitionOwner]]:
         """Return the partitions that are being read."""
-        several = sorted(self.held.items())
-        return [(held, held.owner) for _, held in several if held.stage is Stage.OWNED and held.owner]
+        by_number = sorted(self.held.items())
+        return [(held, held.owner) for _, held in by_number if held.stage is Stage.OWNED and held.owner]
 
     # what the group says
 
@@ -314,10 +314,10 @@ class Assignment:
         again = self.held[held.partition] = HeldPartition(held.partition)
         again.retry_at = monotonic() + self._settings.session_timeout_s
 
-    def commit(self, several: Iterable[HeldPartition], *, wait: bool) -> None:
+    def commit(self, partitions: Iterable[HeldPartition], *, wait: bool) -> None:
         """Commit low-water marks that have moved; an error is counted and the commit made again."""
         offsets = []
-        for held in several:
+        for held in partitions:
             if held.stage is not Stage.OWNED or held.owner is None:
                 continue
             position = held.owner.commit_position()

@@ -219,12 +219,12 @@ class Worker:
     def _take_in(self, messages: Sequence[Any]) -> None:
         """Decode records; they wait for their partition's next batch."""
         self.counters.polls += 1
-        admit, several = self._intake.admit, self._assignment.held
+        admit, partitions = self._intake.admit, self._assignment.held
         for message in messages:
             if message.error() is not None:
                 self._consumer_error(message)
                 continue
-            held, offset = several.get(message.partition()), message.offset()
+            held, offset = partitions.get(message.partition()), message.offset()
             # Records of a partition that has gone, or that were read before a seek, are nobody's.
             if held is None or held.stage is not Stage.OWNED or offset < held.read_to:
                 continue

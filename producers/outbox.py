@@ -173,6 +173,7 @@ class Outbox:
             if handed == 0 and in_flight == 0:
                 now = log_time(self._clock, get_estimate(connection))
                 return move(connection, position, State.CANCELLED, 0, Reason.CANCELLED, self._user, now.ms)
+            # "Not a SEND" says nothing more, but lets SQLite use the index on all other events.
             asked = connection.execute(
                 "SELECT 1 FROM events WHERE message_id = ? AND kind <> 'SEND' AND kind = ?",
                 (own_id, str(Kind.CANCEL)),
