@@ -133,7 +133,7 @@ class CassandraLockTable:
     def free(self, key: str, token: int) -> bool:
         """Free it, whoever holds it, where its token is still `token`."""
         self._check()
-        applied = apply(self._session, self._free, (key, token, None), f"to break the lock {key}")
+        applied = apply(self._session, self._free, (key, token, None), f"the breaking of the lock {key}")
         if applied is not None:
             return applied
         standing = self.standing(key)

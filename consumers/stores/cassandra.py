@@ -130,7 +130,7 @@ class CassandraStore:
         session.client_protocol_handler = PackedProtocol
         session.default_fetch_size = PAGE_ROWS
         try:
-            with translating("to prepare statements"):
+            with translating("the preparation of statements"):
                 settle_mode(session, quoted(settings.keyspace), mode)
                 strict = _strict_writer(session, settings) if mode == "strict" else None
                 store = cls(cluster, session, settings, now_ms, strict)
@@ -219,7 +219,7 @@ class CassandraStore:
         """Forget a whole time bucket, then remember that all up to it is worked off, as of the owner's epoch."""
         self._open.check()
         first = owner.epoch * _EPOCH_STAMP
-        with translating(f"to drop bucket {bucket} of partition {partition}"):
+        with translating(f"the end of bucket {bucket} of partition {partition}"):
             self._session.execute(self._prepared["drop"], (first + _EPOCH_STAMP - 1, partition, bucket))
             self._session.execute(self._prepared["set_progress"], (first + bucket, bucket, partition))
 
@@ -275,7 +275,7 @@ class CassandraStore:
         if self._shared is None:
             keyspace = quoted(self._settings.keyspace)
             session, check = self._session, self._open.check
-            with translating("to prepare statements"):
+            with translating("the preparation of statements"):
                 self._shared = Shared(
                     CassandraLockTable(session, keyspace, check=check, now_ms=self._now_ms),
                     CassandraConfigTable(session, keyspace, check=check),
