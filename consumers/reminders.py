@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from consumers.counters import Counters
 from consumers.errors import OwnerFencedError, StoreUnavailableError
-from consumers.gateway import Gateway, Nobody, for_inboxes
 from consumers.held import HeldPartition, Stage
 from consumers.owner import PartitionOwner
 from consumers.pending import Spill
 from consumers.pipeline import Pipeline
-from consumers.publisher import Job, Outgoing, Publisher
 from consumers.redelivery import Redelivery, redeliver
 from consumers.stores.contract import MessageKey, Pending, Store
-from schemas.records import Delivery, Record
-from schemas.topics import EVENTS, INBOX
 
 if TYPE_CHECKING:
     from consumers.rows import MessageRow, Owner
@@ -63,21 +59,9 @@ class Spilling:
 class Reminders:
     """For one thread. Store errors are raised to the caller, and the next call takes up where it can."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a worker that meet here
-        self,
-        store: Store,
-        publisher: Publisher,
-        pipeline: Pipeline,
-        encode: Callable[[Record], bytes],
-        counters: Counters,
-        *,
-        gateway: Gateway | None = None,
-    ) -> None:
+    def __init__(self, store: Store, pipeline: Pipeline, counters: Counters) -> None:
         self._store = store
-        self._gateway = gateway or Nobody()
-        self._publisher = publisher
         self._pipeline = pipeline
-        self._encode = encode
         self._counters = counters
         self._buckets: dict[int, Bucket] = {}
         self._spilling: dict[int, Spilling] = {}
@@ -127,14 +111,7 @@ class Reminders:
     def _publish(self, owner: PartitionOwner, done: Redelivery, finished: Callable[[], None]) -> None:
         self._counters.redeliveries += len(done.deliveries)
         self._counters.expiries += len(done.expiries)
-        deliveries = for_inboxes(done.deliveries, self._gateway, owner.partition, owner.owner)
-        self._publisher.submit(Job(self._outgoing(deliveries, done), finished))
-
-    def _outgoing(self, deliveries: Iterable[Delivery], done: Redelivery) -> Iterator[Outgoing]:
-        for delivery in deliveries:
-            yield INBOX, delivery.user.encode(), self._encode(delivery)
-        for expiry in done.expiries:
-            yield EVENTS, expiry.conversation_id.encode(), self._encode(expiry)
+        self._pipeline.publish(owner, done.deliveries, done.expiries, finished)
 
     def _spill(self, held: HeldPartition, owner: PartitionOwner, now_ms: int) -> None:
         """Move deliveries that have waited long enough into the store; one spill at a time a partition."""

@@ -89,9 +89,7 @@ class Worker:
         self._outage = Outage(settings.retry_first_s, settings.retry_s_max)
         self._publisher = Publisher(self._make_producer, self.counters)
         self._pipeline = Pipeline(store, self._publisher, codec.encode, self._outage, self.counters, gateway=gateway)
-        self._reminders = Reminders(
-            store, self._publisher, self._pipeline, codec.encode, self.counters, gateway=gateway
-        )
+        self._reminders = Reminders(store, self._pipeline, self.counters)
         self._gateway = gateway or Nobody()
         self._assignment = Assignment(
             store=store,
