@@ -1,6 +1,5 @@
 """Deliveries whose receipt does not come, between owner, store and Kafka: repeated, spilled, worked off."""
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, count, islice
@@ -17,8 +16,6 @@ from consumers.stores.contract import MessageKey, Pending, Store
 
 if TYPE_CHECKING:
     from consumers.rows import MessageRow, Owner
-
-LOG = logging.getLogger(__name__)
 
 DUE_MAX: Final = 200
 """Deliveries looked at in one go, per partition."""
