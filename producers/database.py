@@ -12,7 +12,7 @@ from producers import tables
 from producers.errors import ClientClosedError, OutboxBusyError, OutboxError, OutboxFullError
 from producers.filesystem import network_type
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 FOREIGN_CHANGE_POLL_S = 0.05
 """How often a waiting thread looks whether another process has changed the file."""
@@ -59,7 +59,7 @@ class Database:
                 f"the outbox {self.path} lies on a network file system ({found}), where SQLite can lose messages",
                 "Put it on a local disk, or allow it knowingly with allow_network_outbox.",
             )
-        log.warning("the outbox %s lies on a network file system (%s): messages can be lost", self.path, found)
+        LOG.warning("the outbox %s lies on a network file system (%s): messages can be lost", self.path, found)
 
     def _migrate(self) -> None:
         with self.transaction() as connection:
