@@ -150,4 +150,4 @@ def _standing(row: tuple[Any, ...]) -> Standing:
 
 
 def _unknown(key: str) -> StoreUnavailableError:
-    return StoreUnavailableError(f"Cassandra does not say what became of the lock {key}.", hint="It ends by itself.")
+    return StoreUnavailableError(f"Cassandra does not say what became of the lock {key}", hint="It ends by itself.")

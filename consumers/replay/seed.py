@@ -21,7 +21,7 @@ def as_of(stored: StoredMessage, generation: int, offset: int, began_ms: int = 0
     """
     if len(stored.row.receipts) != len(stored.row.recipients):
         raise StoreRefusedError(
-            f"What message {text_of(stored.row.message_id)} was cannot be told: the store has lost its receipts.",
+            f"what message {text_of(stored.row.message_id)} was cannot be told: the store has lost its receipts",
             hint="Replay from the beginning of the log.",
         )
     steps = [step for step, _ in stored.transitions]

@@ -37,7 +37,7 @@ def translated(error: Exception, doing: str) -> WorkerError:
 
 def unwritable(error: Exception) -> StoreRefusedError:
     """Return the contract's error for a row with a value that does not go into its column."""
-    return StoreRefusedError(f"A row cannot be written: {error}.", hint="It has a value that no column holds.")
+    return StoreRefusedError(f"a row cannot be written: {error}", hint="It has a value that no column holds.")
 
 
 def _causes(error: Exception) -> list[Exception]:

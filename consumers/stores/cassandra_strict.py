@@ -322,6 +322,6 @@ class StrictWriter:
 
 def _contended(attempts: int) -> WorkerError:
     return StoreUnavailableError(
-        f"Rows could not be written in {attempts} attempts: others write them, or Cassandra does not answer in time.",
+        f"rows could not be written in {attempts} attempts: others write them, or Cassandra does not answer in time",
         hint="It is tried again; see who else writes them, and whether the nodes are up: `nodetool status`.",
     )
