@@ -21,6 +21,7 @@ from consumers.replay.compare import (
 from consumers.replay.control import Control, Report, unseen
 from consumers.replay.pace import Pace
 from consumers.replay.rebuild import REPLAYER
+from consumers.replay.seed import write_of
 from consumers.replay.writes import Writes
 from consumers.rows import NOWHERE, ConversationRow, ConversationWrite, MessageWrite, Owner, Position
 from consumers.stores.contract import MessageKey, Store, StoredMessage
@@ -145,9 +146,8 @@ class Comparison:
         """Write rows as the log makes them, under their own stamps; return those that are as they should be then."""
         by_key = {ours.key: ours for ours, _ in differing}
         for ours in by_key.values():
-            steps = tuple(step for step, _ in ours.transitions)
-            body, content_type = ours.content
-            self._put(ours.row.conversation_id, [MessageWrite(ours.row, steps, body, content_type, ours.expires_at)])
+            write = write_of(ours, ours.row, [step for step, _ in ours.transitions])
+            self._put(ours.row.conversation_id, [write])
         again = self._live.messages(list(by_key))
         return frozenset(
             key
