@@ -1,8 +1,8 @@
 """Which partitions a worker has: what the group says, and what it takes to act on it.
 
 The group's callbacks only note what came and went; the taking itself (lease, position) happens in the worker's loop,
-so that a slow server holds up neither the group nor the partitions that stay (case K5). Every assignment is
-incremental: cooperative-sticky and KIP-848 both ask for that.
+so that a slow server holds up neither the group nor the partitions that stay. Every assignment is incremental:
+cooperative-sticky and KIP-848 both ask for that.
 """
 
 import logging
@@ -14,6 +14,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, TopicPartition
 
 from consumers import clock
+from consumers.backoff import backoff_s
 from consumers.conflicts import ConflictKind
 from consumers.counters import Counters
 from consumers.errors import LostRangeError, OwnerFencedError, StoreUnavailableError, WorkerError
@@ -80,8 +81,8 @@ class Assignment:
 
     def owned(self) -> list[tuple[HeldPartition, PartitionOwner]]:
         """Return the partitions that are being read."""
-        several = sorted(self.held.items())
-        return [(held, held.owner) for _, held in several if held.stage is Stage.OWNED and held.owner]
+        by_number = sorted(self.held.items())
+        return [(held, held.owner) for _, held in by_number if held.stage is Stage.OWNED and held.owner]
 
     # what the group says
 
@@ -96,7 +97,7 @@ class Assignment:
     def on_revoke(self, consumer: Any, partitions: Iterable[TopicPartition]) -> None:  # noqa: ANN401
         """Finish what has begun of partitions that go elsewhere, within one deadline; commit; let go.
 
-        Partitions that were never held are ignored (case K6).
+        Partitions that were never held are ignored.
         """
         going = [self.held[each.partition] for each in partitions if each.partition in self.held]
         self._drain([held for held in going if held.stage is Stage.OWNED])
@@ -105,7 +106,7 @@ class Assignment:
         LOG.info("partitions revoked", extra={"partitions": sorted(held.partition for held in going)})
 
     def on_lost(self, consumer: Any, partitions: Iterable[TopicPartition]) -> None:  # noqa: ANN401
-        """Drop partitions that another worker may already own: nothing is finished, nothing committed (case K8)."""
+        """Drop partitions that another worker may already own: nothing is finished, nothing committed."""
         going = [self.held[each.partition] for each in partitions if each.partition in self.held]
         self._let_go(consumer, going)
         LOG.warning("partitions lost", extra={"partitions": sorted(held.partition for held in going)})
@@ -130,7 +131,7 @@ class Assignment:
         """Take partitions that were given and not taken yet; what cannot be taken now is tried again later.
 
         After a failure the others wait for the next turn: where a server does not answer, each attempt costs a
-        time-out, and the loop must not stop polling for all of them together (case K1).
+        time-out, and the loop must not stop polling for all of them together.
         """
         self._drop_fenced()
         until = monotonic() + TAKE_S
@@ -152,8 +153,9 @@ class Assignment:
 
     def _put_off(self, held: HeldPartition, error: WorkerError) -> None:
         settings = self._settings
-        wait_s = min(settings.retry_s_max, settings.retry_first_s * 2.0**held.attempts) * (0.5 + random() / 2)  # noqa: S311
-        held.attempts = min(held.attempts + 1, 30)
+        chance = random()  # noqa: S311 - spreads retries
+        wait_s = backoff_s(settings.retry_first_s, settings.retry_s_max, held.attempts, chance)
+        held.attempts += 1
         held.retry_at = monotonic() + wait_s
         if isinstance(error, StoreUnavailableError):
             self._pipeline.store_failed(error)
@@ -280,7 +282,7 @@ class Assignment:
             )
 
     def check_leases(self) -> None:
-        """Drop partitions whose lease is no longer ours (case K4). Raises StoreUnavailableError, StoreRefusedError.
+        """Drop partitions whose lease is no longer ours. Raises StoreUnavailableError, StoreRefusedError.
 
         Another owner has begun: the group will say so too, or else this worker claims it again after a while.
         """
@@ -312,10 +314,10 @@ class Assignment:
         again = self.held[held.partition] = HeldPartition(held.partition)
         again.retry_at = monotonic() + self._settings.session_timeout_s
 
-    def commit(self, several: Iterable[HeldPartition], *, wait: bool) -> None:
-        """Commit low-water marks that have moved; an error is counted and the commit made again (case K3)."""
+    def commit(self, partitions: Iterable[HeldPartition], *, wait: bool) -> None:
+        """Commit low-water marks that have moved; an error is counted and the commit made again."""
         offsets = []
-        for held in several:
+        for held in partitions:
             if held.stage is not Stage.OWNED or held.owner is None:
                 continue
             position = held.owner.commit_position()

@@ -27,7 +27,7 @@ def write_status(path: Path, status: Mapping[str, object]) -> None:
 
 
 class Watchdog:
-    """Ends the process when the loop has not moved for `limit_s`: nothing in it can do so any more (case K20).
+    """Ends the process when the loop has not moved for `limit_s`: nothing in it can do so any more.
 
     It counts its own ticks, not the clock: a process that was stopped and goes on is not stuck.
     """

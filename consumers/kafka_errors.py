@@ -1,4 +1,4 @@
-"""Which of librdkafka's errors end a worker, and which pass by themselves (case K2)."""
+"""Which of librdkafka's errors end a worker, and which pass by themselves."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
 """The low-water mark: how far a partition is finished without a gap.
 
 Batches begin in the order of their offsets and may finish in any; the mark passes only what is finished and has
-nothing unfinished before it, so a committed offset never skips a record (case K9).
+nothing unfinished before it, so a committed offset never skips a record.
 """
 
 from collections import deque

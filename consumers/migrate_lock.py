@@ -73,7 +73,7 @@ class SchemaLock:
 
         def renew() -> None:
             if not self._write(_RENEW, (holder, platform.node(), holder), holder):
-                raise StoreUnavailableError("The migration lock was lost: this node stood still.", "Migrate again.")
+                raise StoreUnavailableError("the migration lock was lost: this node stood still", "Migrate again.")
 
         try:
             self._take(holder, self._monotonic() + wait_s)
@@ -97,7 +97,7 @@ class SchemaLock:
                 standing = error
             if self._monotonic() > deadline:
                 raise standing or StoreUnavailableError(
-                    f"The tables of {self._keyspace} are being migrated by {self._node()}.",
+                    f"the tables of {self._keyspace} are being migrated by {self._node()}",
                     f"Wait for it; what it leaves behind if it dies is free after {TTL_S} s.",
                 )
             self._sleep(POLL_S * (0.5 + random()))  # noqa: S311 - spread, no secret

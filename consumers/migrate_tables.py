@@ -130,7 +130,7 @@ class CassandraTables:
         try:
             return pending(self._known, applied)
         except MigrationError as error:
-            raise StoreRefusedError(f"Keyspace {self._store.keyspace}: {error.message}.", error.hint) from error
+            raise StoreRefusedError(f"keyspace {self._store.keyspace}: {error.message}", error.hint) from error
 
     def _record(self, session: Session, migration: Migration) -> None:
         now_ms = self._now_ms()
@@ -145,7 +145,7 @@ class CassandraTables:
             result = session.execute(statement, timeout=CHANGE_TIMEOUT_S)
         if not result.response_future.is_schema_agreed:
             raise StoreUnavailableError(
-                "Cassandra's nodes do not agree on the schema.", "See `nodetool describecluster`, then migrate again."
+                "Cassandra's nodes do not agree on the schema", "See `nodetool describecluster`, then migrate again."
             )
 
     def _read(self, session: Session, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from consumers.backoff import backoff_s
+
 
 @dataclass(slots=True)
 class Outage:
@@ -21,7 +23,7 @@ class Outage:
 
     def failed(self, cause: str, now: float, chance: float) -> float:
         """Note a failure at monotonic `now`; `chance` is between 0 and 1. Return the wait in s."""
-        wait_s: float = min(self.s_max, self.first_s * 2.0 ** min(self.attempts, 30)) * (0.5 + chance / 2)
+        wait_s = backoff_s(self.first_s, self.s_max, self.attempts, chance)
         self.attempts += 1
         self.until = now + wait_s
         self.cause = cause

@@ -220,7 +220,7 @@ class PartitionOwner:
     def redelivered(self, due: Iterable[Pending], waiting: Iterable[tuple[MessageRow, int]], now_ms: int) -> None:
         """Note what came of deliveries that were taken: those in `waiting`, with their deliveries so far, wait on."""
         schedule, pending = self._rows.settings.schedule, self.pending
-        settled = {(each.conversation_id, each.message_id) for each in due}
+        settled = {each.key for each in due}
         for row, attempt in waiting:
             key = (row.conversation_id, row.message_id)
             settled.discard(key)
@@ -231,7 +231,7 @@ class PartitionOwner:
     def put_off(self, due: Iterable[Pending], until_ms: int) -> None:
         """Note that deliveries which were taken could not be looked at now."""
         for pending in due:
-            self.pending.again((pending.conversation_id, pending.message_id), until_ms, pending.attempt)
+            self.pending.again(pending.key, until_ms, pending.attempt)
 
     def row(self, key: MessageKey) -> MessageRow | None:
         """Return a message's row if it is in memory."""

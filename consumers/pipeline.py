@@ -1,13 +1,13 @@
 """Batches in flight: rows into the store, then answers into Kafka, then the low-water mark.
 
 A partition has one batch at a time on its way into the store, so answers go out in the order of the batches.
-A write that failed is made again, the same one, after a growing wait; meanwhile nothing more is read (case C8).
+A write that failed is made again, the same one, after a growing wait; meanwhile nothing more is read.
 Where someone else has written a row (strict mode), the row is read and the batch is folded on it and written again, a
 bounded number of times.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from queue import Empty, SimpleQueue
 from random import random
@@ -19,16 +19,17 @@ from consumers.counters import Counters
 from consumers.dead_letters import Original, dead_letter
 from consumers.errors import OwnerFencedError, VersionConflictError, WorkerError
 from consumers.flight import Flight
-from consumers.gateway import Gateway, Nobody
+from consumers.gateway import Gateway, Nobody, for_inboxes
 from consumers.held import HeldPartition, Stage
 from consumers.intake import Entry
 from consumers.outage import Outage
 from consumers.owner import PartitionOwner
-from consumers.publisher import Job, Publisher
+from consumers.publisher import Job, Outgoing, Publisher
 from consumers.rows import Owner
 from consumers.stores.contract import Done, Store
 from consumers.work import Conflict, Work
-from schemas.records import DeadLetter, Record
+from schemas.records import DeadLetter, Delivery, Event, Record
+from schemas.topics import EVENTS, INBOX
 
 LOG = logging.getLogger(__name__)
 
@@ -182,6 +183,20 @@ class Pipeline:
         self._publisher.submit(Job(flight.outgoing(self._encode, self._gateway), partial(self._finish, flight)))
         flight.entries, flight.letters_of = (), _no_letters
 
+    def publish(
+        self,
+        owner: PartitionOwner,
+        deliveries: Iterable[Delivery],
+        events: Iterable[Event],
+        finished: Callable[[], None],
+    ) -> None:
+        """Publish what is no batch's: `owner`'s deliveries, those that are the gateway's excepted, and events.
+
+        `finished` is called once, when all of it is in the log.
+        """
+        for_inbox = for_inboxes(deliveries, self._gateway, owner.partition, owner.owner)
+        self._publisher.submit(Job(_outgoing(for_inbox, events, self._encode), finished))
+
     def _finish(self, flight: Flight) -> None:
         held, work = flight.held, flight.work
         if held.stage is not Stage.OWNED:
@@ -229,6 +244,16 @@ class Pipeline:
         """Forget a partition's batches; what the store or Kafka still says about them is ignored."""
         self.unfinished -= held.unfinished
         held.give_up()
+
+
+def _outgoing(
+    deliveries: Iterable[Delivery], events: Iterable[Event], encode: Callable[[Record], bytes]
+) -> Iterator[Outgoing]:
+    """Yield records as they go out, each encoded when it is asked for."""
+    for delivery in deliveries:
+        yield INBOX, delivery.user.encode(), encode(delivery)
+    for event in events:
+        yield EVENTS, event.conversation_id.encode(), encode(event)
 
 
 def _letters(messages: Sequence[Original], owner: Owner, now_ms: int, work: Work) -> list[DeadLetter]:

@@ -4,20 +4,19 @@ import gc
 import logging
 import os
 import signal
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from socket import gethostname
 from threading import Thread
 from time import time
-from typing import Final
 
 from consumers.claims.settings import WebhookSettings
 from consumers.counters import Counters
 from consumers.errors import ExitCode, WorkerError, exit_code_of
 from consumers.gateway import Gateway
 from consumers.health import Watchdog, write_status
+from consumers.life_line import hold_life_line
 from consumers.settings import WorkerSettings
 from consumers.signals import as_socket
 from consumers.stores.contract import Store
@@ -28,9 +27,6 @@ from schemas.codec import Codec
 from schemas.topics import Setting
 
 LOG = logging.getLogger(__name__)
-
-LIFE_LINE: Final = "TWOTICK_LIFE_LINE"
-"""Environment variable that tells a process to stop when its standard input closes: who started it is gone then."""
 
 
 def node_name(settings: WorkerSettings, slot: int) -> str:
@@ -55,20 +51,6 @@ def _heed_signals(stop: Callable[[], None]) -> None:
         os._exit(ExitCode.INTERRUPTED)
 
     Thread(target=heed, name="signals", daemon=True).start()
-
-
-def hold_life_line(stop: Callable[[], None]) -> None:
-    """Call `stop` when standard input closes, where whoever started this process asked for that."""
-    if not os.environ.get(LIFE_LINE):
-        return
-
-    def read() -> None:
-        while os.read(sys.stdin.fileno(), 4096):
-            pass
-        LOG.warning("whoever started this process is gone")
-        stop()
-
-    Thread(target=read, name="life-line", daemon=True).start()
 
 
 def quieten_collector() -> None:

@@ -1,9 +1,9 @@
 """Hands records to Kafka and knows when all of a job's records are in the log.
 
 A job is done when each of its records has a good delivery report. A record that fails is handed over again; so is
-everything unreported when the idempotent producer turns fatal and is made anew (case K14). What this worker's user may
-not write ends the worker (case K2): trying again would only hide the cause. The order among a job's records is of no
-meaning: those who read them go by rank.
+everything unreported when the idempotent producer turns fatal and is made anew. What this worker's user may not write
+ends the worker: trying again would only hide the cause. The order among a job's records is of no meaning: those who
+read them go by rank.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Reads records while more may be taken in; while not, pauses the partitions and goes on polling (cases K1, C8)."""
+"""Reads records while more may be taken in; while not, pauses the partitions and goes on polling."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final

@@ -98,7 +98,7 @@ def redeliver(
     expiries: list[Event] = []
     again: list[tuple[MessageRow, int]] = []
     for pending in due:
-        key = (pending.conversation_id, pending.message_id)
+        key = pending.key
         row = rows.get(key)
         if row is None or not waits(row):
             continue

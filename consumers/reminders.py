@@ -1,28 +1,21 @@
 """Deliveries whose receipt does not come, between owner, store and Kafka: repeated, spilled, worked off."""
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, count, islice
 from typing import TYPE_CHECKING, Final
 
 from consumers.counters import Counters
 from consumers.errors import OwnerFencedError, StoreUnavailableError
-from consumers.gateway import Gateway, Nobody, for_inboxes
 from consumers.held import HeldPartition, Stage
 from consumers.owner import PartitionOwner
 from consumers.pending import Spill
 from consumers.pipeline import Pipeline
-from consumers.publisher import Job, Outgoing, Publisher
 from consumers.redelivery import Redelivery, redeliver
 from consumers.stores.contract import MessageKey, Pending, Store
-from schemas.records import Delivery, Record
-from schemas.topics import EVENTS, INBOX
 
 if TYPE_CHECKING:
     from consumers.rows import MessageRow, Owner
-
-LOG = logging.getLogger(__name__)
 
 DUE_MAX: Final = 200
 """Deliveries looked at in one go, per partition."""
@@ -47,27 +40,29 @@ class Bucket:
         self.failed = False
 
 
+class Spilling:
+    """A spill on its way into the store, one bucket at a time."""
+
+    __slots__ = ("by_bucket", "owner", "spill")
+
+    def __init__(self, owner: "Owner", spill: Spill, by_bucket: Mapping[int, Sequence[Pending]]) -> None:
+        self.owner = owner
+        """As whose it is written: the partition's owner when it was taken out of memory."""
+        self.spill = spill
+        self.by_bucket = dict(by_bucket)
+        """What is not in the store, by the time bucket that it is to be kept in."""
+
+
 class Reminders:
     """For one thread. Store errors are raised to the caller, and the next call takes up where it can."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a worker that meet here
-        self,
-        store: Store,
-        publisher: Publisher,
-        pipeline: Pipeline,
-        encode: Callable[[Record], bytes],
-        counters: Counters,
-        *,
-        gateway: Gateway | None = None,
-    ) -> None:
+    def __init__(self, store: Store, pipeline: Pipeline, counters: Counters) -> None:
         self._store = store
-        self._gateway = gateway or Nobody()
-        self._publisher = publisher
         self._pipeline = pipeline
-        self._encode = encode
         self._counters = counters
         self._buckets: dict[int, Bucket] = {}
-        self._spilling: dict[int, tuple[Owner, Spill, dict[int, Sequence[Pending]]]] = {}
+        self._spilling: dict[int, Spilling] = {}
+        """By partition."""
 
     def forget(self, partition: int) -> None:
         """Let go of a partition."""
@@ -85,7 +80,7 @@ class Reminders:
         due = owner.due(now_ms, DUE_MAX)
         if not due:
             return
-        ready = [each for each in due if owner.is_durable((each.conversation_id, each.message_id))]
+        ready = [each for each in due if owner.is_durable(each.key)]
         owner.put_off(set(due) - set(ready), now_ms + _PUT_OFF_MS)
         try:
             done = self._redeliver(owner, ready, now_ms)
@@ -99,12 +94,11 @@ class Reminders:
         rows: dict[MessageKey, MessageRow] = {}
         cold: list[MessageKey] = []
         for pending in due:
-            key = (pending.conversation_id, pending.message_id)
-            row = owner.row(key)
+            row = owner.row(pending.key)
             if row is None:
-                cold.append(key)
+                cold.append(pending.key)
             else:
-                rows[key] = row
+                rows[pending.key] = row
         if cold:
             self._counters.cold_reads += len(cold)
             rows.update(self._store.read(cold, []).messages)
@@ -114,14 +108,7 @@ class Reminders:
     def _publish(self, owner: PartitionOwner, done: Redelivery, finished: Callable[[], None]) -> None:
         self._counters.redeliveries += len(done.deliveries)
         self._counters.expiries += len(done.expiries)
-        deliveries = for_inboxes(done.deliveries, self._gateway, owner.partition, owner.owner)
-        self._publisher.submit(Job(self._outgoing(deliveries, done), finished))
-
-    def _outgoing(self, deliveries: Iterable[Delivery], done: Redelivery) -> Iterator[Outgoing]:
-        for delivery in deliveries:
-            yield INBOX, delivery.user.encode(), self._encode(delivery)
-        for expiry in done.expiries:
-            yield EVENTS, expiry.conversation_id.encode(), self._encode(expiry)
+        self._pipeline.publish(owner, done.deliveries, done.expiries, finished)
 
     def _spill(self, held: HeldPartition, owner: PartitionOwner, now_ms: int) -> None:
         """Move deliveries that have waited long enough into the store; one spill at a time a partition."""
@@ -130,13 +117,14 @@ class Reminders:
         taken = owner.take_spill(now_ms, SPILL_MAX)
         if taken is not None:
             spill, buckets = taken
-            self._spilling[held.partition] = (owner.owner, spill, dict(buckets))
+            self._spilling[held.partition] = Spilling(owner.owner, spill, buckets)
             for bucket in buckets:
                 self._write_one(held, spill, bucket)
 
     def _spilled(self, held: HeldPartition, spill: Spill, bucket: int, error: Exception | None) -> None:
-        entry = self._spilling.get(held.partition)
-        if entry is None or entry[1] is not spill or held.stage is not Stage.OWNED or held.owner is None:
+        """Take the store's answer about one bucket's part; what came too late for its bucket goes into a later one."""
+        spilling = self._spilling.get(held.partition)
+        if spilling is None or spilling.spill is not spill or held.stage is not Stage.OWNED or held.owner is None:
             return
         if isinstance(error, OwnerFencedError):
             self._pipeline.fence(held)
@@ -149,23 +137,23 @@ class Reminders:
         except StoreUnavailableError as unknown:
             self._pipeline.retry(unknown, partial(self._spilled, held, spill, bucket, None))
             return
-        pending = entry[2].pop(bucket, ())
+        pending = spilling.by_bucket.pop(bucket, ())
         if bucket <= over:
-            later = next(number for number in count(over + 1) if number not in entry[2])
-            entry[2][later] = pending
+            later = next(number for number in count(over + 1) if number not in spilling.by_bucket)
+            spilling.by_bucket[later] = pending
             self._write_one(held, spill, later)
             return
         self._counters.spilled += len(pending)
-        if not entry[2]:
+        if not spilling.by_bucket:
             del self._spilling[held.partition]
             held.owner.pending.spilled(spill)
 
     def _write_one(self, held: HeldPartition, spill: Spill, bucket: int) -> None:
         """Write one bucket's part of a spill."""
-        entry = self._spilling.get(held.partition)
-        if entry is not None and entry[1] is spill and bucket in entry[2]:
+        spilling = self._spilling.get(held.partition)
+        if spilling is not None and spilling.spill is spill and bucket in spilling.by_bucket:
             done = self._pipeline.done(partial(self._spilled, held, spill, bucket))
-            self._store.spill(entry[0], held.partition, bucket, entry[2][bucket], done)
+            self._store.spill(spilling.owner, held.partition, bucket, spilling.by_bucket[bucket], done)
 
     def _over(self, held: HeldPartition, owner: PartitionOwner) -> int:
         """Return the newest bucket that keeps nothing any more. Raises StoreUnavailableError, StoreRefusedError.

@@ -1,6 +1,6 @@
 """`consume --workers N`: one process a worker, restarted with growing waits when it dies.
 
-Workers are spawned, never forked: a client object does not survive a fork (case C6). Each holds a pipe from here as
+Workers are spawned, never forked: a client object does not survive a fork. Each holds a pipe from here as
 its standard input; when this process is gone, however it went, the pipe closes and they finish and stop.
 """
 
@@ -15,8 +15,9 @@ from time import monotonic
 from types import FrameType
 from typing import Final
 
+from consumers.backoff import backoff_s
 from consumers.errors import ExitCode
-from consumers.process import LIFE_LINE, hold_life_line
+from consumers.life_line import LIFE_LINE, hold_life_line
 
 LOG = logging.getLogger(__name__)
 
@@ -50,14 +51,14 @@ class RestartPolicy:
         """Return the wait after the `deaths`-th death in a row (from 1), None where it is not started again.
 
         `fences` of them were because another process has its static member id: at the second one there really is
-        one, and of the two supervisors the one that is fenced twice gives up (case K15).
+        one, and of the two supervisors the one that is fenced twice gives up.
         """
         if code in NOT_RESTARTED:
             return None
         if code == ExitCode.FENCED:
             return self.fenced_s if fences <= 1 else None
         s_max = self.waiting_s_max if code in _WAITING else self.s_max
-        return min(s_max, self.first_s * 2.0 ** min(deaths - 1, 30))
+        return backoff_s(self.first_s, s_max, deaths - 1)
 
 
 class Slot:

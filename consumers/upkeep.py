@@ -11,6 +11,7 @@ from threading import Event, Thread
 from typing import Final
 
 from consumers import alerts, clock
+from consumers.backoff import backoff_s
 from consumers.conflicts import Alert, ConflictKind, ConflictWatch
 from consumers.counters import Counters
 from consumers.errors import WorkerError
@@ -110,8 +111,7 @@ class Upkeep:
     def _run(self) -> None:
         while not self._stopping:
             self.turn()
-            wait_s = min(WAIT_S_MAX, self._own_settings.shared_poll_s * 2.0 ** min(self._failures, 10))
-            self._wake.wait(wait_s)
+            self._wake.wait(backoff_s(self._own_settings.shared_poll_s, WAIT_S_MAX, self._failures))
             self._wake.clear()
         self._write_at = self._monotonic()
         self.turn()

@@ -2,8 +2,8 @@
 
 Each turn of the loop: take what the store and Kafka have reported; try again what failed; take partitions that were
 given; read records, unless too much is unfinished or a server is down; fold what waits for partitions that write
-nothing; remind, commit and report when it is time. The
-loop never stops polling for longer than a pause takes to set in, so the group keeps its member (case K1).
+nothing; remind, commit and report when it is time. The loop never stops polling for longer than a pause takes to set
+in, so the group keeps its member.
 """
 
 import logging
@@ -89,9 +89,7 @@ class Worker:
         self._outage = Outage(settings.retry_first_s, settings.retry_s_max)
         self._publisher = Publisher(self._make_producer, self.counters)
         self._pipeline = Pipeline(store, self._publisher, codec.encode, self._outage, self.counters, gateway=gateway)
-        self._reminders = Reminders(
-            store, self._publisher, self._pipeline, codec.encode, self.counters, gateway=gateway
-        )
+        self._reminders = Reminders(store, self._pipeline, self.counters)
         self._gateway = gateway or Nobody()
         self._assignment = Assignment(
             store=store,
@@ -219,12 +217,12 @@ class Worker:
     def _take_in(self, messages: Sequence[Any]) -> None:
         """Decode records; they wait for their partition's next batch."""
         self.counters.polls += 1
-        admit, several = self._intake.admit, self._assignment.held
+        admit, partitions = self._intake.admit, self._assignment.held
         for message in messages:
             if message.error() is not None:
                 self._consumer_error(message)
                 continue
-            held, offset = several.get(message.partition()), message.offset()
+            held, offset = partitions.get(message.partition()), message.offset()
             # Records of a partition that has gone, or that were read before a seek, are nobody's.
             if held is None or held.stage is not Stage.OWNED or offset < held.read_to:
                 continue
@@ -269,7 +267,7 @@ class Worker:
         self._outage.over()
 
     def _consumer_error_event(self, error: Any) -> None:  # noqa: ANN401 - the client's own types say less
-        """Take an error of the consumer as a whole; those that it gets over are counted (case K2)."""
+        """Take an error of the consumer as a whole; those that it gets over are counted."""
         self.counters.kafka_errors += 1
         self._failure = self._failure or verdict(error, self._member)
         LOG.warning("consumer error", extra={"error": error.str(), "fatal": is_fatal(error)})
@@ -327,7 +325,7 @@ class Worker:
                     return
 
     def _look_for_progress(self, now: float) -> None:
-        """End the worker where records wait and nothing moves, so that another takes over (case K20)."""
+        """End the worker where records wait and nothing moves, so that another takes over."""
         if self._outage.active or self._publisher.down:
             self._progress.excuse(now)
         seen = [(held.partition, owner.position, owner.low_water) for held, owner in self._assignment.owned()]
@@ -360,7 +358,7 @@ class Worker:
         self._observe()  # what goes is seen a last time, with all that it has counted
 
     def _shut_down(self) -> bool:
-        """Finish what has begun; say whether that was all of it (cases K12, K19)."""
+        """Finish what has begun; say whether that was all of it."""
         LOG.info("stopping: what has begun is finished")
         deadline = self._deadline or monotonic()
         self._report(self.status())

@@ -19,7 +19,7 @@ from schemas.identity import text_of
 from schemas.lifecycle import RECEIPTS, Kind, Outcome
 from schemas.records import Acknowledgement, Delivery
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 
 class Place(NamedTuple):
@@ -118,7 +118,7 @@ class Arrivals:
         if ack.kind != Kind.SEND:
             connection.execute("DELETE FROM events WHERE position = ?", (position,))
             if ack.outcome == Outcome.REFUSED:
-                log.warning("%s about %s was refused: %s", ack.kind, text_of(ack.message_id), ack.reason)
+                LOG.warning("%s about %s was refused: %s", ack.kind, text_of(ack.message_id), ack.reason)
 
     def _tell(self, connection: sqlite3.Connection, ack: Acknowledgement, told: Verdict, now: int) -> None:
         """Move the own message that an acknowledgement is about, by rank."""
@@ -143,7 +143,7 @@ class Arrivals:
             self._start_install(connection)
 
     def _start_install(self, connection: sqlite3.Connection) -> None:
-        log.warning("the outbox was restored from a backup: a new install begins, so its numbers do not come twice")
+        LOG.warning("the outbox was restored from a backup: a new install begins, so its numbers do not come twice")
         start_install(connection)
 
     def _delivered(self, connection: sqlite3.Connection, delivery: Delivery) -> bool:

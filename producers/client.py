@@ -22,7 +22,7 @@ from producers.arrivals import Arrivals
 from producers.backlog import Backlog
 from producers.checks import Outgoing
 from producers.clock import Clock, SystemClock
-from producers.database import Database
+from producers.database import Database, forked_error
 from producers.engine import Engine
 from producers.errors import ClientClosedError, ClientError, InvalidMessageError, UnknownMessageError
 from producers.health import Health, HealthBoard
@@ -319,9 +319,7 @@ class Client:
 
     def _check_open(self) -> None:
         if os.getpid() != self._pid:
-            raise ClientClosedError(
-                "this client was opened before a fork, in the parent process", "Open a new one in the child."
-            )
+            raise forked_error()
         if not self._opened or self._closed:
             raise ClientClosedError(
                 f"the client is {'closed' if self._closed else 'not open'}", "Use it as `with Client(...) as me:`."

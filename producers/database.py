@@ -12,7 +12,7 @@ from producers import tables
 from producers.errors import ClientClosedError, OutboxBusyError, OutboxError, OutboxFullError
 from producers.filesystem import network_type
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 FOREIGN_CHANGE_POLL_S = 0.05
 """How often a waiting thread looks whether another process has changed the file."""
@@ -59,7 +59,7 @@ class Database:
                 f"the outbox {self.path} lies on a network file system ({found}), where SQLite can lose messages",
                 "Put it on a local disk, or allow it knowingly with allow_network_outbox.",
             )
-        log.warning("the outbox %s lies on a network file system (%s): messages can be lost", self.path, found)
+        LOG.warning("the outbox %s lies on a network file system (%s): messages can be lost", self.path, found)
 
     def _migrate(self) -> None:
         with self.transaction() as connection:
@@ -77,9 +77,7 @@ class Database:
     def connection(self) -> sqlite3.Connection:
         """Return this thread's connection. Raises ClientClosedError after close() and in a forked child."""
         if os.getpid() != self._pid:
-            raise ClientClosedError(
-                "this client was opened before a fork, in the parent process", "Open a new one in the child."
-            )
+            raise forked_error()
         if self._closed:
             raise _closed_error()
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
@@ -187,6 +185,13 @@ class Database:
             for connection in self._connections:
                 connection.close()
             self._connections.clear()
+
+
+def forked_error() -> ClientClosedError:
+    """Return the error of a client that a forked child uses: its connections and threads are the parent's."""
+    return ClientClosedError(
+        "this client was opened before a fork, in the parent process", "Open a new one in the child."
+    )
 
 
 def _closed_error() -> ClientClosedError:

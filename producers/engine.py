@@ -18,7 +18,7 @@ from producers.health import HealthBoard
 from producers.listener import Listener
 from producers.pump import Pump
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 STAND_BY_S = 0.25
 """How often those who stand by try the lock."""
@@ -69,7 +69,7 @@ class Engine:
         self._database.notify()
         self._thread.join(_JOIN_S)
         if self._thread.is_alive():
-            log.error("the pump did not stop within %g s; what it had is still in the outbox", _JOIN_S)
+            LOG.error("the pump did not stop within %g s; what it had is still in the outbox", _JOIN_S)
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -79,7 +79,7 @@ class Engine:
             try:
                 self._lead()
             except Exception as error:
-                log.exception("the pump failed; it starts again")
+                LOG.exception("the pump failed; it starts again")
                 self._health.fail(ClientError(f"the pump failed: {error!r}", "See the log."))
                 self._stop.wait(_TROUBLE_WAIT_S)
             finally:
@@ -127,7 +127,7 @@ class Engine:
         try:
             return step()
         except ClientError as error:
-            log.warning("%s: %s", self._name, error)
+            LOG.warning("%s: %s", self._name, error)
             self._health.fail(error)
             self._stop.wait(_TROUBLE_WAIT_S)
             return None
@@ -140,7 +140,7 @@ class Engine:
                     if not self._patiently(listener.turn):
                         stop.wait(_TROUBLE_WAIT_S)
             except Exception as error:
-                log.exception("the listener failed; it starts again")
+                LOG.exception("the listener failed; it starts again")
                 self._health.fail(ClientError(f"the listener failed: {error!r}", "See the log."))
                 stop.wait(_TROUBLE_WAIT_S)
             finally:

@@ -10,10 +10,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from producers.errors import DeniedError
 from schemas.topics import CONSUMER, PRODUCER, Setting, client_config
 
-log = logging.getLogger("producers.kafka.library")
-log.addHandler(logging.NullHandler())
+LOG = logging.getLogger("producers.kafka.library")
+LOG.addHandler(logging.NullHandler())
 # One set of settings passes through to producers and consumers alike.
-log.addFilter(lambda record: "property and will be ignored by this" not in record.getMessage())
+LOG.addFilter(lambda record: "property and will be ignored by this" not in record.getMessage())
 
 _RECORD_BYTES_MAX = 1_048_588
 """Of one record with its overhead; what topics of the contract take at least."""
@@ -136,7 +136,7 @@ def make_producer(passthrough: Mapping[str, Setting], linger_ms: int, in_flight_
     }
     config: dict[str, Any] = client_config({**ours, **passthrough}, PRODUCER)
     try:
-        return Producer({**config, "error_cb": on_error}, logger=log)
+        return Producer({**config, "error_cb": on_error}, logger=LOG)
     except KafkaException as error:
         raise DeniedError(
             f"Kafka's client library does not take these settings: {error.args[0].str().strip()}",
@@ -158,7 +158,7 @@ class KafkaConsumer:
             "queued.min.messages": 2_000,
         }
         config: dict[str, Any] = client_config({**ours, **passthrough}, CONSUMER)
-        self._consumer = Consumer({**config, "error_cb": on_error}, logger=log)
+        self._consumer = Consumer({**config, "error_cb": on_error}, logger=LOG)
 
     def topic(self, name: str, timeout_s: float) -> TopicFound:
         """Return what the cluster says about a topic. Raises KafkaException."""

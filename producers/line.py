@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from producers.clock import Clock, Report, append_time
 from producers.kafka import ErrorPort, Fate, MessagePort, OnError, ProducerPort, fate_of
@@ -11,6 +11,11 @@ from producers.pages import Row
 from schemas.topics import EVENTS
 
 MakeProducer = Callable[[OnError], ProducerPort]
+
+HELLO = 0
+"""Stands for a HELLO among positions; rows begin at 1."""
+_QUEUE_FULL: ErrorPort = KafkaError(KafkaError._QUEUE_FULL)  # noqa: SLF001 - that is how the library names its own codes
+"""What a BufferError of `produce` says; passes by itself."""
 
 
 class Line:
@@ -49,7 +54,7 @@ class Line:
             except BufferError:
                 # The rows in flight are bounded below the library's queue, so only settings passed through get here.
                 self.producer.poll(0.1)
-                self.failed.append((row.position, _QueueFull()))
+                self.failed.append((row.position, _QUEUE_FULL))
         if not self._sample:
             # The last: its report is the one to come soonest after its call.
             self._sample, self._produced_at = rows[-1].position, self._clock.steady_ms()
@@ -61,7 +66,7 @@ class Line:
         try:
             self.producer.produce(EVENTS, key=key, value=value, on_delivery=partial(self._report_hello, produced_at))
         except (KafkaException, BufferError) as error:
-            self._report_hello(produced_at, error.args[0] if isinstance(error, KafkaException) else _QueueFull(), None)
+            self._report_hello(produced_at, error.args[0] if isinstance(error, KafkaException) else _QUEUE_FULL, None)
 
     def _report(self, position: int, error: ErrorPort | None, message: MessagePort) -> None:
         if error is not None:
@@ -93,23 +98,3 @@ class Line:
         """Drop what the producer holds; what its log says to have landed still counts."""
         self.producer.purge()
         self.producer.poll(0)
-
-
-HELLO = 0
-"""Stands for a HELLO among positions; rows begin at 1."""
-
-
-class _QueueFull:
-    """The library's own queue is full; passes by itself."""
-
-    def code(self) -> int:
-        """Return the library's code."""
-        return -184
-
-    def fatal(self) -> bool:
-        """Return False."""
-        return False
-
-    def str(self) -> str:
-        """Return what happened."""
-        return "the producer's queue is full"

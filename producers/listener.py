@@ -21,7 +21,7 @@ from schemas.partitioner import partition_of
 from schemas.records import Acknowledgement, Delivery
 from schemas.topics import INBOX
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 BATCH_ROWS = 500
 _WAIT_S = 0.2
@@ -116,16 +116,16 @@ class Listener:
                 DeniedError(f"Kafka refuses to show the inbox: {error.str()}", "Check credentials and permissions.")
             )
         elif fate is Fate.FATAL:
-            log.warning("the inbox consumer is of no more use, a new one is made: %s", error.str())
+            LOG.warning("the inbox consumer is of no more use, a new one is made: %s", error.str())
             self._broken = True
         else:
-            log.debug("Kafka's client says: %s", error.str())
+            LOG.debug("Kafka's client says: %s", error.str())
 
     def _open(self, consumer: ConsumerPort) -> bool:
         """Find the user's partition and go to the stored position; say whether there is one."""
         found = consumer.topic(INBOX, _METADATA_WAIT_S)
         if found.partitions == 0:
-            log.debug("there is no topic %s yet", INBOX)
+            LOG.debug("there is no topic %s yet", INBOX)
             self._parts.health.fail(
                 UnreachableError(f"there is no topic {INBOX} yet", "Create it with `twotick migrate --execute`.")
             )
@@ -135,7 +135,7 @@ class Listener:
         known = self._parts.arrivals.position(place)
         offset = self._start(known, low, high)
         if known is None and self._parts.arrivals.was_elsewhere(place):
-            log.warning("this is another log than the one that was read so far: starting at offset %d", offset)
+            LOG.warning("this is another log than the one that was read so far: starting at offset %d", offset)
             self._parts.arrivals.forgotten()
         elif known is not None and offset != known:
             self._gap(place, known, offset)
@@ -152,7 +152,7 @@ class Listener:
     def _gap(self, place: Place, known: int, offset: int) -> None:
         again = self._parts.arrivals.forgotten()
         self._parts.health.count(gaps=1)
-        log.error(
+        LOG.error(
             "%s partition %d no longer holds offset %d, going on at %d; %d own messages are sent again to learn "
             "what became of them, and the server delivers again what it has no receipt for",
             place.topic,
@@ -186,7 +186,7 @@ class Listener:
         try:
             record = self._parts.codec.decode(message.value())
         except UndecodableError as error:
-            log.warning("skipped an inbox record at offset %d: %s", message.offset(), error)
+            LOG.warning("skipped an inbox record at offset %d: %s", message.offset(), error)
             self._parts.health.count(undecodable=1)
             return
         if isinstance(record, (Acknowledgement, Delivery)) and record.user == self._parts.user:

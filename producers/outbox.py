@@ -35,25 +35,6 @@ class Written(NamedTuple):
     conversation_id: str
 
 
-class MessageState(NamedTuple):
-    """Where an own message stands."""
-
-    message_id: bytes
-    conversation_id: str
-    recipients: tuple[str, ...]
-    state: str
-    version: int
-    reason: str
-    expires_at: int
-    created_at: int
-    attempts: int
-    """Times it was handed to Kafka; 0 too once it is answered."""
-    handed: bool
-    """A copy may be in the log."""
-    queued: bool
-    """No answer yet."""
-
-
 class Outbox:
     """The callers' side of one user's outbox."""
 
@@ -192,6 +173,7 @@ class Outbox:
             if handed == 0 and in_flight == 0:
                 now = log_time(self._clock, get_estimate(connection))
                 return move(connection, position, State.CANCELLED, 0, Reason.CANCELLED, self._user, now.ms)
+            # "Not a SEND" says nothing more, but lets SQLite use the index on all other events.
             asked = connection.execute(
                 "SELECT 1 FROM events WHERE message_id = ? AND kind <> 'SEND' AND kind = ?",
                 (own_id, str(Kind.CANCEL)),

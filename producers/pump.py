@@ -27,7 +27,7 @@ from producers.settings import ClientSettings
 from producers.window import Window
 from schemas.topics import EVENTS
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _IDLE_WAIT_S = 0.5
 _HELD_BACK_WAIT_S = 0.05
@@ -78,7 +78,7 @@ class Pump:
         """Take over what a dead pump had in flight; return how many events. Raises OutboxError."""
         recovered = self._backlog.recover()
         if recovered:
-            log.info("%d events were in flight when the last pump ended; they go again", recovered)
+            LOG.info("%d events were in flight when the last pump ended; they go again", recovered)
         self._window.unanswered = self._backlog.unanswered()
         return recovered
 
@@ -121,7 +121,7 @@ class Pump:
         return self._line
 
     def _hear(self, error: ErrorPort) -> None:
-        log.debug("Kafka's client says: %s", error.str())
+        LOG.debug("Kafka's client says: %s", error.str())
         if error.code() in UNREACHABLE:
             self._parts.health.set(reachable=False)
             if error.code() != NO_BROKER:
@@ -143,7 +143,7 @@ class Pump:
         """Attempt times are the wall clock's: where it was set back they would lie too far off."""
         now = self._clock.wall_ms() - self._clock.steady_ms()
         if now < self._wall_minus_steady - _CLOCK_STEP_MS:
-            log.warning("the clock was set back by %d s", (self._wall_minus_steady - now) / 1000)
+            LOG.warning("the clock was set back by %d s", (self._wall_minus_steady - now) / 1000)
             self._backlog.mend_times()
         self._wall_minus_steady = now
 
@@ -176,7 +176,7 @@ class Pump:
         fate = fate_of(error)
         if position != HELLO:
             if fate is Fate.REFUSED and position in self._window.suspects:
-                log.error("the broker refuses event %d for good: %s", position, error.str())
+                LOG.error("the broker refuses event %d for good: %s", position, error.str())
                 self._reports.rejected.append((position, error.str()))
                 return
             if fate is Fate.REFUSED:
@@ -203,7 +203,7 @@ class Pump:
 
     def _rebuild(self, line: Line) -> None:
         """Put a producer that is of no more use away; the next turn makes a new one."""
-        log.warning("the producer is of no more use; %d events go again by a new one", len(self._window.flying))
+        LOG.warning("the producer is of no more use; %d events go again by a new one", len(self._window.flying))
         self._give_up(line)
         self._line = None
         self._pause()

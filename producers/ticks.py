@@ -8,7 +8,7 @@ from producers.database import Database
 from producers.errors import ClientError
 from producers.views import Tick, Views
 
-log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 _WAIT_S = 0.5
 _JOIN_S = 5.0
@@ -59,7 +59,7 @@ class Dispatcher:
             except ClientError as error:
                 if self._stop.is_set():
                     return
-                log.warning("ticks cannot be read: %s", error)
+                LOG.warning("ticks cannot be read: %s", error)
                 self._stop.wait(_WAIT_S)
 
     def _call(self, tick: Tick) -> None:
@@ -71,4 +71,4 @@ class Dispatcher:
             try:
                 callback(tick)
             except Exception:
-                log.exception("a callback for ticks failed on %s; it is called again for the next", tick.message_id)
+                LOG.exception("a callback for ticks failed on %s; it is called again for the next", tick.message_id)

@@ -10,7 +10,6 @@ EVENTS: Final = "twotick.events"
 INBOX: Final = "twotick.inbox"
 DEAD_LETTERS: Final = "twotick.dead-letters"
 
-PARTITIONS_PRODUCTION: Final = 64
 PARTITIONS_LOCAL: Final = 8
 REPLICATION_FACTOR_PRODUCTION: Final = 3
 

@@ -82,7 +82,7 @@ def differences(history: History) -> Iterator[Fault]:
     if history.log is None:
         return
     replayed = replay(history.log, history.policy)
-    stored = {(each.row.conversation_id, each.row.message_id): each for each in history.stored}
+    stored = {each.key: each for each in history.stored}
     for key, row in replayed.messages.items():
         found = stored.get(key)
         if found is None:

@@ -4,9 +4,7 @@ It can be killed anywhere and started again on the same outbox: how far it got i
 """
 
 import argparse
-import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -16,6 +14,7 @@ from typing import Final
 from compose import outboxes
 from compose.demo.plan import Intended, Plan, of_sender
 from compose.wiring import Wiring
+from consumers.life_line import hold_life_line
 from producers import Client, ClientClosedError, Outgoing
 
 _SEND_EVERY_S: Final = 0.1
@@ -29,7 +28,7 @@ def main() -> None:
     plan = Plan(arguments.messages, arguments.seed, arguments.suffix)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())
-    threading.Thread(target=_hold_life_line, args=(stop,), name="life-line", daemon=True).start()
+    hold_life_line(stop.set)
     flags = [f"kafka.bootstrap.servers={arguments.brokers}", *SOON_BACK] if arguments.brokers else []
     wiring = Wiring(flags=flags, config=arguments.config)
     with wiring.open_client(arguments.user, outbox=arguments.outbox) as me:
@@ -51,13 +50,6 @@ def _send_all(me: Client, intended: Sequence[Intended], began: float, rate: floa
             batch.append(Outgoing(to=one.recipients, body=one.body, conversation=conversation))
         if batch:
             me.send_many(batch)
-
-
-def _hold_life_line(stop: threading.Event) -> None:
-    """Stop when standard input closes: the demo is gone then."""
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
-    stop.set()
 
 
 def _read_all(me: Client) -> None:

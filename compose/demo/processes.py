@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from compose.errors import ComposeError
-from consumers.process import LIFE_LINE
+from consumers.life_line import LIFE_LINE
 
 _STOP_TIMEOUT_S = 30.0
 

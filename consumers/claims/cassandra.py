@@ -38,7 +38,7 @@ class CassandraClaimTable:
         return _claim(key, found) if found else None
 
     def put(self, claim: Claim, before: Claim | None, keep_s: int) -> bool:
-        """Write a row where `before` still stands and has no larger token (cases C1, C2)."""
+        """Write a row where `before` still stands and has no larger token."""
         self._check()
         attempt = uuid4()
         moving = (claim.version, claim.token, claim.state, claim.attempts, claim.owner, claim.next_at, claim.detail)

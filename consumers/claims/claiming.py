@@ -16,6 +16,7 @@ Who died between 3 and 5 may have made the call or not: the next one makes it ag
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
+from consumers.backoff import backoff_s
 from consumers.claims.contract import Answer, Claim, ClaimKey, ClaimState, ClaimTable, Handler, Verdict
 from consumers.claims.settings import WebhookSettings
 from consumers.rows import Owner
@@ -144,8 +145,7 @@ class Claiming:
 
 def wait_before(attempt: int, settings: WebhookSettings, chance: float) -> float:
     """Return the s before an attempt (from the second); by default 1, 2, 4, 8, 16, 32, 60, each less up to a half."""
-    longest: float = min(settings.wait_s_max, settings.first_wait_s * 2.0 ** min(attempt - 2, 30))
-    return longest * (0.5 + chance / 2)
+    return backoff_s(settings.first_wait_s, settings.wait_s_max, attempt - 2, chance)
 
 
 def _event(kind: Kind, key: ClaimKey) -> Event:

@@ -82,7 +82,7 @@ class PartitionLocks:
             self._handles[partition] = handle
             if self._left_s(handle) < self._ttl_s / 2:
                 raise StoreUnavailableError(
-                    f"The store took too long over the lock {handle.key} for a call to be made under it.",
+                    f"the store took too long over the lock {handle.key} for a call to be made under it",
                     hint="See why it is slow; the delivery is tried again.",
                 )
             return handle.token

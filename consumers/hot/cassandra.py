@@ -48,7 +48,7 @@ class CassandraConfigTable:
         return [version for version, _ in self._versions(limit)]
 
     def append(self, change: ConfigVersion) -> bool:
-        """Add the version after the newest; an unknown outcome is settled by the attempt's id (case C1)."""
+        """Add the version after the newest; an unknown outcome is settled by the attempt's id."""
         self._check()
         attempt = uuid4()
         made = (change.key, change.changed_at, change.changed_by, change.token, attempt)

@@ -74,7 +74,7 @@ class CassandraLockTable:
         values = (token, key, known, None, ttl_s + 1, own, owner, now, now + ttl_s * 1000, key)
         if apply(self._session, self._take, values, f"the lock {key}"):
             return token
-        # Unknown, or "not applied" because the driver's own repetition met what its first copy did (case C2).
+        # Unknown, or "not applied" because the driver's own repetition met what its first copy did.
         standing = self.standing(key)
         return standing.token if standing is not None and standing.holder == holder else None
 
@@ -133,7 +133,7 @@ class CassandraLockTable:
     def free(self, key: str, token: int) -> bool:
         """Free it, whoever holds it, where its token is still `token`."""
         self._check()
-        applied = apply(self._session, self._free, (key, token, None), f"to break the lock {key}")
+        applied = apply(self._session, self._free, (key, token, None), f"the breaking of the lock {key}")
         if applied is not None:
             return applied
         standing = self.standing(key)
@@ -150,4 +150,4 @@ def _standing(row: tuple[Any, ...]) -> Standing:
 
 
 def _unknown(key: str) -> StoreUnavailableError:
-    return StoreUnavailableError(f"Cassandra does not say what became of the lock {key}.", hint="It ends by itself.")
+    return StoreUnavailableError(f"Cassandra does not say what became of the lock {key}", hint="It ends by itself.")

@@ -90,10 +90,10 @@ def account_of(kafka: Mapping[str, Setting], group: str, codec: Codec, partition
 def _letters(messages: Iterable[Any], codec: Codec) -> Iterable[DeadLetter]:
     for message in messages:
         try:
-            letter = codec.decode(message.value())
+            letter = codec.decode_as(DeadLetter, message.value())
         except UndecodableError:
             continue
-        if type(letter) is DeadLetter and letter.topic == EVENTS:
+        if letter.topic == EVENTS:
             yield letter
 
 

@@ -21,6 +21,7 @@ from consumers.replay.compare import (
 from consumers.replay.control import Control, Report, unseen
 from consumers.replay.pace import Pace
 from consumers.replay.rebuild import REPLAYER
+from consumers.replay.seed import write_of
 from consumers.replay.writes import Writes
 from consumers.rows import NOWHERE, ConversationRow, ConversationWrite, MessageWrite, Owner, Position
 from consumers.stores.contract import MessageKey, Store, StoredMessage
@@ -128,10 +129,10 @@ class Comparison:
         Raises OperatorsDifferError, as all that compares here.
         """
         for page in self._pages(self._rebuilt.all_messages(), _messages_in(self._rebuilt), report):
-            found = self._live.messages([_key(each) for each in page])
+            found = self._live.messages([each.key for each in page])
             differing = []
             for ours in page:
-                theirs = found.get(_key(ours))
+                theirs = found.get(ours.key)
                 compared = compare_message(ours, theirs, self._reach(ours))
                 self.checked.messages[compared.verdict] += 1
                 if compared.verdict in DIFFERENCES:
@@ -139,15 +140,14 @@ class Comparison:
             self._check_commands({ours.row.conversation_id for ours, _ in differing})
             mended = self._mend(differing) if mend and differing else frozenset()
             for ours, compared in differing:
-                yield Difference(compared.verdict, *_key(ours), compared.detail, _key(ours) in mended)
+                yield Difference(compared.verdict, *ours.key, compared.detail, ours.key in mended)
 
     def _mend(self, differing: Sequence[tuple[StoredMessage, Compared]]) -> frozenset[MessageKey]:
         """Write rows as the log makes them, under their own stamps; return those that are as they should be then."""
-        by_key = {_key(ours): ours for ours, _ in differing}
+        by_key = {ours.key: ours for ours, _ in differing}
         for ours in by_key.values():
-            steps = tuple(step for step, _ in ours.transitions)
-            body, content_type = ours.content
-            self._put(ours.row.conversation_id, [MessageWrite(ours.row, steps, body, content_type, ours.expires_at)])
+            write = write_of(ours, ours.row, [step for step, _ in ours.transitions])
+            self._put(ours.row.conversation_id, [write])
         again = self._live.messages(list(by_key))
         return frozenset(
             key
@@ -208,19 +208,15 @@ class Comparison:
                 if (not chosen or each.row.conversation_id in chosen)
                 and self._partition(each.row.conversation_id) in self._reaches
             ]
-            known = self._rebuilt.messages([_key(each) for each in asked])
+            known = self._rebuilt.messages([each.key for each in asked])
             for theirs in asked:
-                if _key(theirs) in known:
+                if theirs.key in known:
                     continue
                 compared = invented(theirs, self._reach(theirs))
                 self.checked.messages[compared.verdict] += 1
                 if compared.verdict in DIFFERENCES:
                     self._check_commands([theirs.row.conversation_id])
-                    yield Difference(compared.verdict, *_key(theirs), compared.detail)
-
-
-def _key(stored: StoredMessage) -> MessageKey:
-    return (stored.row.conversation_id, stored.row.message_id)
+                    yield Difference(compared.verdict, *theirs.key, compared.detail)
 
 
 def _ends(row: ConversationRow | None) -> set[Position]:

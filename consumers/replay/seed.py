@@ -4,6 +4,8 @@ A replay that begins in the middle of the log meets receipts of messages whose S
 is ahead of these; what it was then follows from its transitions, so that the rest can be folded and compared.
 """
 
+from collections.abc import Sequence
+
 from consumers.errors import StoreRefusedError
 from consumers.fold import stamp_after
 from consumers.rows import MessageRow, MessageWrite, Transition
@@ -21,12 +23,12 @@ def as_of(stored: StoredMessage, generation: int, offset: int, began_ms: int = 0
     """
     if len(stored.row.receipts) != len(stored.row.recipients):
         raise StoreRefusedError(
-            f"What message {text_of(stored.row.message_id)} was cannot be told: the store has lost its receipts.",
+            f"what message {text_of(stored.row.message_id)} was cannot be told: the store has lost its receipts",
             hint="Replay from the beginning of the log.",
         )
     steps = [step for step, _ in stored.transitions]
     if stored.row.applied[0] < generation:
-        return _write(stored, stored.row, steps)
+        return write_of(stored, stored.row, steps)
     if generation == 1:
         before = [step for step in steps if step.offset < offset]
     else:
@@ -36,10 +38,11 @@ def as_of(stored: StoredMessage, generation: int, offset: int, began_ms: int = 0
     row = _row(stored.row, before)
     if generation > 1 and len(before) < len(steps):
         row = row._replace(applied=(generation, offset - 1))
-    return _write(stored, row, before)
+    return write_of(stored, row, before)
 
 
-def _write(stored: StoredMessage, row: MessageRow, steps: list[Transition]) -> MessageWrite:
+def write_of(stored: StoredMessage, row: MessageRow, steps: Sequence[Transition]) -> MessageWrite:
+    """Return the write that makes a stored message's whole row: as `row`, after these of its transitions."""
     body, content_type = stored.content
     return MessageWrite(row, tuple(steps), body, content_type, stored.expires_at)
 

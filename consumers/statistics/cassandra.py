@@ -59,7 +59,7 @@ class CassandraStatisticsTable:
             return [_share(row) for _, result in results for row in result]
 
     def put(self, share: Share, before: Share | None) -> bool:
-        """Replace `before` where it still stands; who reads back what it wanted has got what it wanted (case C1)."""
+        """Replace `before` where it still stands; who reads back what it wanted has got what it wanted."""
         self._check()
         doing = f"the statistics of partition {share.partition}"
         if before is None:

@@ -29,7 +29,7 @@ from consumers.stores import cassandra_found as reading
 from consumers.stores import cassandra_rows as rows
 from consumers.stores.cassandra_batches import BatchLimits, batches
 from consumers.stores.cassandra_conditional import Leases, TopicRecords
-from consumers.stores.cassandra_errors import translating
+from consumers.stores.cassandra_errors import translating, unwritable
 from consumers.stores.cassandra_mode import WriteMode, settle_mode
 from consumers.stores.cassandra_replicas import Ring
 from consumers.stores.cassandra_scan import Scan
@@ -130,7 +130,7 @@ class CassandraStore:
         session.client_protocol_handler = PackedProtocol
         session.default_fetch_size = PAGE_ROWS
         try:
-            with translating("to prepare statements"):
+            with translating("the preparation of statements"):
                 settle_mode(session, quoted(settings.keyspace), mode)
                 strict = _strict_writer(session, settings) if mode == "strict" else None
                 store = cls(cluster, session, settings, now_ms, strict)
@@ -169,7 +169,7 @@ class CassandraStore:
             packed = rows.pack_messages(messages, owner, self._ids)
             packed += rows.pack_conversations(conversations, owner, self._ids)
         except rows.UNPACKABLE as error:
-            done(StoreRefusedError(f"A row cannot be written: {error}.", hint="It has a value that no column holds."))
+            done(unwritable(error))
             return
         grouped = batches(packed, self._limits, self._ring.replicas_of())
         self._in_flight.submit([Request(batch, self._ring.coordinator(batch.replicas)) for batch in grouped], done)
@@ -219,7 +219,7 @@ class CassandraStore:
         """Forget a whole time bucket, then remember that all up to it is worked off, as of the owner's epoch."""
         self._open.check()
         first = owner.epoch * _EPOCH_STAMP
-        with translating(f"to drop bucket {bucket} of partition {partition}"):
+        with translating(f"the end of bucket {bucket} of partition {partition}"):
             self._session.execute(self._prepared["drop"], (first + _EPOCH_STAMP - 1, partition, bucket))
             self._session.execute(self._prepared["set_progress"], (first + bucket, bucket, partition))
 
@@ -275,7 +275,7 @@ class CassandraStore:
         if self._shared is None:
             keyspace = quoted(self._settings.keyspace)
             session, check = self._session, self._open.check
-            with translating("to prepare statements"):
+            with translating("the preparation of statements"):
                 self._shared = Shared(
                     CassandraLockTable(session, keyspace, check=check, now_ms=self._now_ms),
                     CassandraConfigTable(session, keyspace, check=check),
@@ -287,7 +287,7 @@ class CassandraStore:
     def messages(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, StoredMessage]:
         """Read messages whole, all at once."""
         found = filter(None, map(reading.stored_message, self._read_many("stored", _by_partition(keys))))
-        return {(one.row.conversation_id, one.row.message_id): one for one in found}
+        return {one.key: one for one in found}
 
     def all_conversations(self) -> Iterator[ConversationRow]:
         """Read every conversation, paged."""
@@ -299,7 +299,7 @@ class CassandraStore:
     def mark_dead_letters(self, marks: Sequence[DeadLetterMark]) -> None:
         """Keep marks, stamped with their time."""
         values = [(one.at * 1000, one[3:], *one[:3]) for one in marks]
-        self._read_many("mark", values)
+        self._execute_many("mark", values, "the marks of dead letters")
 
     def dead_letter_marks(self) -> Iterator[DeadLetterMark]:
         """Read all marks, paged."""
@@ -329,10 +329,14 @@ class CassandraStore:
     def _rows(self, name: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
         return self._scan.pages(self._open.check, self._prepared[name], values)
 
-    def _read_many(self, name: str, values: Sequence[tuple[object, ...]]) -> list[tuple[Any, ...]]:
-        """Run one query for many keys, a bounded number at a time."""
+    def _read_many(self, name: str, keys: Sequence[tuple[object, ...]]) -> list[tuple[Any, ...]]:
+        """Return the rows that one query finds for many keys. Raises StoreUnavailableError, StoreRefusedError."""
+        return self._execute_many(name, keys, "a read")
+
+    def _execute_many(self, name: str, values: Sequence[tuple[object, ...]], doing: str) -> list[tuple[Any, ...]]:
+        """Execute one statement with many values, a bounded number at a time; return all the rows of its results."""
         self._open.check()
-        with translating("a read"):
+        with translating(doing):
             results = execute_concurrent_with_args(
                 self._session, self._prepared[name], values, concurrency=self._settings.reads_in_flight_max
             )

@@ -124,7 +124,7 @@ class Leases:
                 return Lease(partition, epoch, node, since)
             self._sleep(self._chance.uniform(0, CLAIM_WAIT_S_MAX))
         raise StoreUnavailableError(
-            f"The lease of partition {partition} was not to be had in {attempts} attempts.", hint="Claim it again."
+            f"the lease of partition {partition} was not to be had in {attempts} attempts", hint="Claim it again."
         )
 
     def _attempt(self, partition: int, standing: _Standing | None, values: tuple[object, ...]) -> bool | None:

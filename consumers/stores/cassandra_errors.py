@@ -35,6 +35,11 @@ def translated(error: Exception, doing: str) -> WorkerError:
     )
 
 
+def unwritable(error: Exception) -> StoreRefusedError:
+    """Return the contract's error for a row with a value that does not go into its column."""
+    return StoreRefusedError(f"a row cannot be written: {error}", hint="It has a value that no column holds.")
+
+
 def _causes(error: Exception) -> list[Exception]:
     """Return what was met on each host where no host would do, else the error alone."""
     if isinstance(error, NoHostAvailable) and isinstance(error.errors, dict) and error.errors:

@@ -69,8 +69,8 @@ def _null_columns(names: Sequence[str], found: Sequence[Any]) -> str:
 def _emptied(found: Sequence[Any]) -> StoreRefusedError:
     """Return the error that names a message's row and its columns that are null."""
     return StoreRefusedError(
-        f"The row of message {found[1]} in conversation {found[0]!r} has no {_null_columns(_MESSAGE_NAMES, found)}:"
-        " no worker has written that.",
+        f"the row of message {found[1]} in conversation {found[0]!r} has no {_null_columns(_MESSAGE_NAMES, found)}:"
+        " no worker has written that",
         hint="Of receipts `twotick replay` tells what the log makes them, and --execute writes that in strict mode. "
         "Else set the column by hand, under a later time than whoever has emptied it.",
     )
@@ -80,8 +80,8 @@ def conversation_row(found: Sequence[Any]) -> ConversationRow:
     """Return the row from `CONVERSATION_COLUMNS`. Raises StoreRefusedError where somebody has emptied a column."""
     if None in found[:8]:  # a row that was written before there were parkings has none
         raise StoreRefusedError(
-            f"The row of conversation {found[0]!r} has no {_null_columns(CONVERSATION_COLUMNS.split(', '), found[:8])}:"
-            " no worker has written that.",
+            f"the row of conversation {found[0]!r} has no {_null_columns(CONVERSATION_COLUMNS.split(', '), found[:8])}:"
+            " no worker has written that",
             hint="Set the column by hand, under a later time than whoever has emptied it.",
         )
     conversation_id, participants, buckets, blocks, sequences, version, applied, stamp, parkings = found

@@ -36,7 +36,7 @@ def settle_mode(session: Session, keyspace: str, wanted: WriteMode) -> None:
     if not found or found[0][0] != wanted:
         stands = found[0][0] if found else "nothing"
         raise StoreRefusedError(
-            f"Keyspace {keyspace} is written in mode {stands}, not {wanted}.",
+            f"keyspace {keyspace} is written in mode {stands}, not {wanted}",
             hint=f"Set store.mode to {stands}; another mode ({' or '.join(get_args(WriteMode))}) takes a new keyspace.",
         )
 

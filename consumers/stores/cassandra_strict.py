@@ -16,24 +16,23 @@ from cassandra.query import BatchStatement, BatchType, PreparedStatement
 
 from consumers.errors import (
     OwnerFencedError,
-    StoreRefusedError,
     StoreUnavailableError,
     VersionConflictError,
     WorkerError,
 )
 from consumers.rows import ConversationWrite, MessageWrite, Owner
-from consumers.stores.cassandra_errors import ERRORS, outcome_is_unknown, translated
+from consumers.stores.cassandra_errors import ERRORS, outcome_is_unknown, translated, unwritable
 from consumers.stores.cassandra_found import uuid_of
 from consumers.stores.cassandra_session import SERIAL
 from consumers.stores.cassandra_strict_rows import (
     STATEMENTS,
     CassandraPartition,
     Change,
+    Condition,
     ConversationChange,
     ConversationMend,
     MessageChange,
     MessageMend,
-    On,
     standings,
 )
 from consumers.stores.contract import Done
@@ -118,7 +117,7 @@ class _Chain:
 
     def __init__(self) -> None:
         self.groups: deque[_Group] = deque()
-        self.landed: dict[object, On] = {}
+        self.landed: dict[object, Condition] = {}
 
 
 class StrictWriter:
@@ -216,7 +215,7 @@ class StrictWriter:
             if known is None or known.owner != change.owner or known.version < change.base:
                 left.append(change)
             elif known.version < change.version:
-                change.on = known
+                change.condition = known
                 left.append(change)
         return left
 
@@ -226,7 +225,7 @@ class StrictWriter:
             statements = [change.statement() for change in group.batch]
             bound = [self._prepared[name].bind(values) for name, values in statements]
         except Exception as error:  # noqa: BLE001 - the driver raises whatever a value does not fit with
-            self._fail(group, _refused(error))
+            self._fail(group, unwritable(error))
             return
         statement: Any = bound[0]
         if len(bound) > 1:
@@ -282,8 +281,8 @@ class StrictWriter:
         for change in group.batch:
             key = uuid_of(change.key[1]) if isinstance(change, MessageChange) else change.key
             verdict = change.judge(found.get(key))
-            if verdict.on is not None:
-                change.on = verdict.on
+            if verdict.again is not None:
+                change.condition = verdict.again
                 left.append(change)
             elif verdict.conflict:
                 group.call.conflict(change)
@@ -299,7 +298,7 @@ class StrictWriter:
 
     def _landed(self, group: _Group, change: Change) -> None:
         with self._lock:
-            self._chains[group.partition].landed[change.key] = On(change.version, change.owner)
+            self._chains[group.partition].landed[change.key] = Condition(change.version, change.owner)
 
     def _fail(self, group: _Group, error: WorkerError) -> None:
         group.call.error = group.call.error or error
@@ -321,12 +320,8 @@ class StrictWriter:
                 self._idle.notify_all()
 
 
-def _refused(error: Exception) -> WorkerError:
-    return StoreRefusedError(f"A row cannot be written: {error}.", hint="It has a value that no column holds.")
-
-
 def _contended(attempts: int) -> WorkerError:
     return StoreUnavailableError(
-        f"Rows could not be written in {attempts} attempts: others write them, or Cassandra does not answer in time.",
+        f"rows could not be written in {attempts} attempts: others write them, or Cassandra does not answer in time",
         hint="It is tried again; see who else writes them, and whether the nodes are up: `nodetool status`.",
     )

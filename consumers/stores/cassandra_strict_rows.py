@@ -19,6 +19,9 @@ from consumers.stores.parkings import to_text
 from schemas.identity import bucket_of
 
 _MOVING: Final = "version = ?, stamp = ?, applied = ?, owner = ?, attempt = ?"
+_MADE: Final = (
+    "sent_at = ?, deliver_by = ?, expires_at = ?, origin = ?, sender = ?, recipients = ?, content_type = ?, body = ?"
+)
 _MESSAGE: Final = " WHERE conversation_id = ? AND bucket = ? AND message_id = ?"
 _FREE, _HELD = " IF version = NULL", " IF version = ? AND owner <= ? AND applied <= ?"
 _FOUND: Final = " IF version = ? AND applied <= ?"
@@ -28,15 +31,13 @@ _CONVERSATION: Final = (
 )
 STATEMENTS: Final = {
     "make": f"UPDATE {{keyspace}}.messages SET {_MOVING}, state = ?, receipts = ?, transitions = transitions + ?,"
-    " sent_at = ?, deliver_by = ?, expires_at = ?, origin = ?, sender = ?, recipients = ?, content_type = ?,"
-    f" body = ?{_MESSAGE}{_FREE}",
+    f" {_MADE}{_MESSAGE}{_FREE}",
     "move": f"UPDATE {{keyspace}}.messages SET {_MOVING}, state = ?, receipts = ?, transitions = transitions + ?"
     f"{_MESSAGE}{_HELD}",
     "start": f"{_CONVERSATION}{_FREE}",
     "go_on": f"{_CONVERSATION}{_HELD}",
-    "mend": f"UPDATE {{keyspace}}.messages SET {_MOVING}, state = ?, receipts = ?, transitions = ?,"
-    " sent_at = ?, deliver_by = ?, expires_at = ?, origin = ?, sender = ?, recipients = ?, content_type = ?,"
-    f" body = ?{_MESSAGE}{_FOUND}",
+    "mend": f"UPDATE {{keyspace}}.messages SET {_MOVING}, state = ?, receipts = ?, transitions = ?, {_MADE}"
+    f"{_MESSAGE}{_FOUND}",
     "mend_conversation": f"{_CONVERSATION}{_FOUND}",
     "messages": "SELECT message_id, version, applied, stamp, owner, attempt, transitions"
     " FROM {keyspace}.messages WHERE conversation_id = ? AND bucket = ? AND message_id IN ?",
@@ -60,8 +61,8 @@ class Standing(NamedTuple):
     """A message's, without their owners."""
 
 
-class On(NamedTuple):
-    """What a write is made on: the version that must stand there (0: no row), and the owner that it may replace."""
+class Condition(NamedTuple):
+    """What must stand there for a write to be applied: its version (0: no row), and at most this owner."""
 
     version: int
     owner: Owner
@@ -74,8 +75,8 @@ class Verdict(NamedTuple):
     """Nothing: what it says is in the store."""
     conflict: bool = False
     fenced: bool = False
-    on: On | None = None
-    """Make it again, on this."""
+    again: Condition | None = None
+    """Make it again, on this condition."""
 
 
 LANDED: Final = Verdict(landed=True)
@@ -93,7 +94,7 @@ def attempt_id(key: MessageKey | str, owner: Owner, version: int, applied: Posit
 class MessageChange:
     """The write of a message's row."""
 
-    __slots__ = ("attempt", "base", "key", "on", "owner", "partition", "size", "version", "write")
+    __slots__ = ("attempt", "base", "condition", "key", "owner", "partition", "size", "version", "write")
 
     def __init__(self, write: MessageWrite, owner: Owner) -> None:
         row = write.row
@@ -103,15 +104,15 @@ class MessageChange:
         self.partition = (row.conversation_id, bucket_of(row.message_id))
         self.version = row.version
         self.base = row.version - len(write.transitions)
-        self.on = On(self.base, owner)
+        self.condition = Condition(self.base, owner)
         self.attempt = attempt_id(self.key, owner, row.version, row.applied, row.stamp)
         self.size = 400 + len(write.body or b"") + 100 * len(write.transitions) + 60 * len(row.recipients)
 
     def statement(self) -> tuple[str, Sequence[object]]:
         """Return the statement's name and values; raise ValueError where the row is not there to be moved."""
-        row, on = self.write.row, self.on
-        if on.version:
-            return "move", (*self._moving(on.version), *self._key(), *on, row.applied)
+        row, condition = self.write.row, self.condition
+        if condition.version:
+            return "move", (*self._moving(condition.version), *self._key(), *condition, row.applied)
         return "make", (*self._moving(0), *self._made(), *self._key())
 
     def _moving(self, after: int) -> tuple[object, ...]:
@@ -148,7 +149,7 @@ class MessageChange:
 class ConversationChange:
     """The write of a conversation's row."""
 
-    __slots__ = ("attempt", "base", "key", "on", "owner", "partition", "size", "version", "write")
+    __slots__ = ("attempt", "base", "condition", "key", "owner", "partition", "size", "version", "write")
 
     def __init__(self, write: ConversationWrite, owner: Owner) -> None:
         row = write.row
@@ -158,14 +159,16 @@ class ConversationChange:
         self.partition = (row.conversation_id,)
         self.version = row.version
         self.base = write.base
-        self.on = On(self.base, owner)
+        self.condition = Condition(self.base, owner)
         self.attempt = attempt_id(self.key, owner, row.version, row.applied, row.stamp)
         self.size = 400
 
     def statement(self) -> tuple[str, Sequence[object]]:
         """Return the statement's name and values."""
         values = self._values(UNSET_VALUE)
-        return ("go_on", (*values, *self.on, self.write.row.applied)) if self.on.version else ("start", values)
+        if not self.condition.version:
+            return "start", values
+        return "go_on", (*values, *self.condition, self.write.row.applied)
 
     def _values(self, no_parkings: object) -> tuple[object, ...]:
         row = self.write.row
@@ -209,9 +212,9 @@ class MessageMend(MessageChange):
 
     def statement(self) -> tuple[str, Sequence[object]]:
         """Return the statement's name and values."""
-        if not self.on.version:
+        if not self.condition.version:
             return super().statement()
-        found = (self.on.version, self.write.row.applied)
+        found = (self.condition.version, self.write.row.applied)
         return "mend", (*self._moving(0), *self._made(), *self._key(), *found)
 
     def judge(self, standing: Standing | None) -> Verdict:
@@ -230,9 +233,9 @@ class ConversationMend(ConversationChange):
 
     def statement(self) -> tuple[str, Sequence[object]]:
         """Return the statement's name and values."""
-        if not self.on.version:
+        if not self.condition.version:
             return super().statement()
-        return "mend_conversation", (*self._values(None), self.on.version, self.write.row.applied)
+        return "mend_conversation", (*self._values(None), self.condition.version, self.write.row.applied)
 
     def judge(self, standing: Standing | None) -> Verdict:
         """Return what is to be done, given what the store holds."""
@@ -245,12 +248,12 @@ Change = MessageChange | ConversationChange
 def _mended(change: Change, standing: Standing | None) -> Verdict:
     """Return the verdict to write over what stands there, but not over a later event's row."""
     if standing is None:
-        return Verdict(on=On(0, change.owner))
+        return Verdict(again=Condition(0, change.owner))
     if standing.attempt == change.attempt:
         return LANDED
     if standing.applied > change.write.row.applied:
         return CONFLICT
-    return Verdict(on=On(standing.version, change.owner))
+    return Verdict(again=Condition(standing.version, change.owner))
 
 
 def _again(change: Change, standing: Standing | None) -> Verdict:
@@ -259,13 +262,13 @@ def _again(change: Change, standing: Standing | None) -> Verdict:
     Epochs are counted by partition, so they compare within a generation of the topic only.
     """
     if standing is None:
-        return Verdict(on=On(0, change.owner))
+        return Verdict(again=Condition(0, change.owner))
     ours, theirs = change.write.row.applied, standing.applied
     if theirs[0] > ours[0] or (theirs[0] == ours[0] and standing.owner > change.owner):
         return FENCED
     if theirs > ours:
         return CONFLICT
-    return Verdict(on=On(standing.version, max(standing.owner, change.owner)))
+    return Verdict(again=Condition(standing.version, max(standing.owner, change.owner)))
 
 
 def _change(one: tuple[Any, ...]) -> tuple[object, ...]:

@@ -56,6 +56,11 @@ class StoredMessage(NamedTuple):
     transitions: Sequence[tuple[Transition, Owner]]
     """Ascending by version, each with the owner that wrote it."""
 
+    @property
+    def key(self) -> MessageKey:
+        """Its (conversation_id, message_id)."""
+        return self.row.conversation_id, self.row.message_id
+
 
 class RowCounts(NamedTuple):
     """How many rows a store holds."""
@@ -94,6 +99,11 @@ class Pending(NamedTuple):
     message_id: bytes
     attempt: int
     """Deliveries made so far."""
+
+    @property
+    def key(self) -> MessageKey:
+        """Its message's (conversation_id, message_id)."""
+        return self.conversation_id, self.message_id
 
 
 class DeadLetterMark(NamedTuple):

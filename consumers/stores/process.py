@@ -6,7 +6,7 @@ from consumers.errors import StoreRefusedError
 
 
 class OpenIn:
-    """Remembers the process and whether the store is still open; `check` refuses everything else (case C6)."""
+    """Remembers the process and whether the store is still open; `check` refuses everything else."""
 
     __slots__ = ("_closed", "_pid")
 
@@ -17,10 +17,10 @@ class OpenIn:
     def check(self) -> None:
         """Raise StoreRefusedError after a fork or a close: the answer would never come."""
         if self._closed:
-            raise StoreRefusedError("The store is closed.", hint="Open a new one.")
+            raise StoreRefusedError("the store is closed", hint="Open a new one.")
         if os.getpid() != self._pid:
             raise StoreRefusedError(
-                f"The store was opened in process {self._pid} and is used in process {os.getpid()}.",
+                f"the store was opened in process {self._pid} and is used in process {os.getpid()}",
                 hint="Open a store after the fork: sockets, locks and threads do not survive one.",
             )
 

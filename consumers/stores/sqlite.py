@@ -6,7 +6,7 @@ thread per process with group commit (`sqlite_writer.py`), reads on the caller's
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
@@ -73,6 +73,7 @@ _PROGRESS: Final = (
 )
 
 _COUNTS: Final = "SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM conversations)"
+_ALL: Final = f"{STORED} WHERE (conversation_id, message_id) > (?, ?) ORDER BY conversation_id, message_id LIMIT ?"
 _CONVERSATIONS: Final = f"{CONVERSATIONS} WHERE conversation_id > ? ORDER BY conversation_id LIMIT ?"
 _MARK: Final = (
     "INSERT INTO dead_letter_marks VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
@@ -174,10 +175,7 @@ class SqliteStore:
 
     def spilled(self, partition: int, bucket: int) -> Iterator[Pending]:
         """Read a time bucket's deliveries, paged."""
-        after: tuple[str, bytes] = ("", b"")
-        while page := self._fetch(_SPILLED, (partition, bucket, *after, PAGE_ROWS)):
-            yield from (Pending(*found) for found in page)
-            after = page[-1][:2]
+        return map(Pending._make, self._pages(_SPILLED, (partition, bucket), after=("", b"")))
 
     def drop_spilled(self, owner: Owner, partition: int, bucket: int) -> None:
         """Forget a whole time bucket and remember that all up to it is worked off, unless the owner is fenced."""
@@ -238,11 +236,7 @@ class SqliteStore:
 
     def all_messages(self) -> Iterator[StoredMessage]:
         """Read every message, paged."""
-        clause = "WHERE (conversation_id, message_id) > (?, ?) ORDER BY conversation_id, message_id LIMIT ?"
-        after: tuple[str, bytes] = ("", b"")
-        while page := list(self._stored(clause, (*after, PAGE_ROWS))):
-            yield from page
-            after = (page[-1].row.conversation_id, page[-1].row.message_id)
+        return self._whole(self._pages(_ALL, after=("", b"")))
 
     def shared(self) -> Shared:
         """Return the shared tables, on a connection of their own that is opened when they are first asked for."""
@@ -257,14 +251,11 @@ class SqliteStore:
     def messages(self, keys: Sequence[MessageKey]) -> Mapping[MessageKey, StoredMessage]:
         """Read messages whole."""
         found = (self.message(key) for key in keys)
-        return {(one.row.conversation_id, one.row.message_id): one for one in found if one is not None}
+        return {one.key: one for one in found if one is not None}
 
     def all_conversations(self) -> Iterator[ConversationRow]:
         """Read every conversation, paged."""
-        after = ""
-        while page := self._fetch(_CONVERSATIONS, (after, PAGE_ROWS)):
-            yield from map(conversation_row, page)
-            after = page[-1][0]
+        return map(conversation_row, self._pages(_CONVERSATIONS, after=("",)))
 
     def row_counts(self) -> RowCounts:
         """Count messages and conversations."""
@@ -277,10 +268,7 @@ class SqliteStore:
 
     def dead_letter_marks(self) -> Iterator[DeadLetterMark]:
         """Read all marks, paged."""
-        after = (-1, -1, -1)
-        while page := self._fetch(_MARKS, (*after, PAGE_ROWS)):
-            yield from (DeadLetterMark(*found) for found in page)
-            after = page[-1][:3]
+        return map(DeadLetterMark._make, self._pages(_MARKS, after=(-1, -1, -1)))
 
     def ping(self) -> None:
         """Read the schema's version."""
@@ -318,8 +306,20 @@ class SqliteStore:
         with self._reading() as reader:
             return reader.execute(sql, values).fetchall()
 
+    def _pages(
+        self, sql: str, values: tuple[object, ...] = (), *, after: tuple[object, ...]
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield rows, a page at a time; the next page begins behind a row's first columns, as many as `after` has."""
+        while page := self._fetch(sql, (*values, *after, PAGE_ROWS)):
+            yield from page
+            after = page[-1][: len(after)]
+
     def _stored(self, clause: str, values: Sequence[object]) -> Iterator[StoredMessage]:
-        for found in self._fetch(f"{STORED} {clause}", values):
+        yield from self._whole(self._fetch(f"{STORED} {clause}", values))
+
+    def _whole(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[StoredMessage]:
+        """Yield the messages of rows that `STORED` found."""
+        for found in rows:
             with self._reading() as reader:
                 message = stored_message(reader, found)
             yield message

@@ -22,9 +22,9 @@ def translated(error: Exception, path: object) -> WorkerError:
     code = getattr(error, "sqlite_errorcode", None)
     if code is not None and code & 0xFF in _WAITING_HELPS:
         return StoreUnavailableError(
-            f"SQLite cannot reach or lock {path}: {error}.", hint="See whether the disk is full or a lock is held."
+            f"SQLite cannot reach or lock {path}: {error}", hint="See whether the disk is full or a lock is held."
         )
-    return StoreRefusedError(f"SQLite refuses {path}: {error}.", hint="Run `twotick migrate`, or check the file.")
+    return StoreRefusedError(f"SQLite refuses {path}: {error}", hint="Run `twotick migrate`, or check the file.")
 
 
 @contextmanager

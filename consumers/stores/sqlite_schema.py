@@ -106,7 +106,7 @@ def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=busy_timeout_s, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA synchronous = FULL")
     if connection.execute("PRAGMA synchronous").fetchone() != (2,):
-        raise StoreRefusedError("SQLite does not accept synchronous=FULL.", hint="Use another build of SQLite.")
+        raise StoreRefusedError("SQLite does not accept synchronous=FULL", hint="Use another build of SQLite.")
     return connection
 
 
@@ -145,7 +145,7 @@ def migrate(path: Path, timeout_s: float) -> int:
             return _migrate(path, timeout_s)
     except Timeout:
         raise StoreUnavailableError(
-            f"Another process has been changing the schema of {path} for {timeout_s:g} s.", hint="Try again."
+            f"another process has been changing the schema of {path} for {timeout_s:g} s", hint="Try again."
         ) from None
 
 
@@ -156,7 +156,7 @@ def _migrate(path: Path, timeout_s: float) -> int:
         seen = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if seen > len(MIGRATIONS):
             raise StoreRefusedError(
-                f"{path} has schema version {seen}; this program knows {len(MIGRATIONS)}.", hint="Upgrade twotick."
+                f"{path} has schema version {seen}; this program knows {len(MIGRATIONS)}", hint="Upgrade twotick."
             )
         for number, script in enumerate(MIGRATIONS[seen:], start=seen + 1):
             connection.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT;")
@@ -169,6 +169,6 @@ def _use_wal(connection: sqlite3.Connection, path: Path) -> None:
     mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != ("wal",):
         raise StoreRefusedError(
-            f"SQLite cannot use a write-ahead log for {path} (it stays in mode {mode[0]}).",
+            f"SQLite cannot use a write-ahead log for {path} (it stays in mode {mode[0]})",
             hint="Put the file on a local file system.",
         )

@@ -17,7 +17,7 @@ JOBS_PER_COMMIT_MAX: Final = 64
 
 Work = Callable[[sqlite3.Connection], None]
 
-_log = logging.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 
 class Job(NamedTuple):
@@ -58,7 +58,7 @@ class SqliteWriter:
             while (job := self._queue.get()) is not None:
                 self._commit(self._with_others(job))
         except Exception:
-            _log.exception("The SQLite writer of %s ends", self._path)
+            LOG.exception("the SQLite writer of %s ends", self._path)
             raise
         finally:
             self._ended = True
@@ -105,7 +105,7 @@ class SqliteWriter:
         try:
             self._connection.execute("ROLLBACK")
         except sqlite3.Error:
-            _log.exception("Rolling back in %s failed", self._path)
+            LOG.exception("rolling back in %s failed", self._path)
 
     def _refuse_rest(self) -> None:
         while True:
@@ -114,4 +114,4 @@ class SqliteWriter:
             except Empty:
                 return
             if job is not None:
-                job.done(StoreRefusedError("The SQLite writer has ended.", hint="Open the store again."))
+                job.done(StoreRefusedError("the SQLite writer has ended", hint="Open the store again."))

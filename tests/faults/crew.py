@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from compose.demo.processes import Process
 from compose.workers_here import WorkerHere, workers
-from consumers.process import LIFE_LINE
+from consumers.life_line import LIFE_LINE
 
 INJECTED: Final = Path(__file__).parent / "injected"
 DRAIN_S: Final = 20.0

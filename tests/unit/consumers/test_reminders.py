@@ -14,7 +14,7 @@ from consumers.held import HeldPartition, Stage
 from consumers.outage import Outage
 from consumers.pending import Spill
 from consumers.pipeline import Pipeline
-from consumers.reminders import EMPTY_MAX, Bucket, Reminders
+from consumers.reminders import EMPTY_MAX, Bucket, Reminders, Spilling
 from consumers.stores.contract import Done, Pending
 
 NOTHING: Any = None
@@ -23,7 +23,7 @@ NOTHING: Any = None
 def test_a_store_that_takes_no_spill_is_left_alone_for_a_while_or_ends_the_worker() -> None:
     outage = Outage(1.0, 4.0)
     pipeline = Pipeline(NOTHING, NOTHING, NOTHING, outage, Counters())
-    reminders = Reminders(NOTHING, NOTHING, pipeline, NOTHING, Counters())
+    reminders = Reminders(NOTHING, pipeline, Counters())
     held, bucket = HeldPartition(0), Bucket(1, iter(()))
     held.stage, bucket.unsafe = Stage.OWNED, 2
     reminders._spilled_again(bucket, held, 5, StoreUnavailableError("away", ""))
@@ -72,7 +72,7 @@ class Owner:
 
 def work_off(shelf: Any, owner: Any) -> tuple[Reminders, Pipeline]:
     pipeline = Pipeline(NOTHING, NOTHING, NOTHING, Outage(1.0, 4.0), Counters())
-    reminders = Reminders(shelf, NOTHING, pipeline, NOTHING, Counters())
+    reminders = Reminders(shelf, pipeline, Counters())
     reminders._work_off(HeldPartition(0), owner, 0)
     return reminders, pipeline
 
@@ -116,9 +116,9 @@ def test_a_worker_whose_spill_is_refused_drops_the_partition() -> None:
     pipeline = Pipeline(NOTHING, NOTHING, NOTHING, Outage(1.0, 4.0), counters)
     held = HeldPartition(0)
     held.stage, held.owner = Stage.OWNED, cast("Any", Owner(100, 102))
-    reminders = Reminders(cast("Any", Shelf({}, epoch=2)), NOTHING, pipeline, NOTHING, counters)
+    reminders = Reminders(cast("Any", Shelf({}, epoch=2)), pipeline, counters)
     spill = Spill({})
-    reminders._spilling[0] = (Owner.owner, spill, {7: [Pending("c", b"i" * 16, 1)]})
+    reminders._spilling[0] = Spilling(Owner.owner, spill, {7: [Pending("c", b"i" * 16, 1)]})
     reminders._write_one(held, spill, 7)
     pipeline.serve()
     assert (pipeline.fenced, counters.fenced_writes, counters.spilled) == ([held], 1, 0)

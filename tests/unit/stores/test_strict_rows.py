@@ -10,9 +10,9 @@ from consumers.stores.cassandra_strict_rows import (
     CONFLICT,
     FENCED,
     LANDED,
+    Condition,
     ConversationChange,
     MessageChange,
-    On,
     Standing,
     Verdict,
     attempt_id,
@@ -37,7 +37,7 @@ def change(first: int, last: int, states: str = "SENT DELIVERED READ") -> Messag
 
 
 def again(version: int, owner: Owner = OURS) -> Verdict:
-    return Verdict(on=On(version, owner))
+    return Verdict(again=Condition(version, owner))
 
 
 @pytest.mark.parametrize(
