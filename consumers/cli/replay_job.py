@@ -240,6 +240,7 @@ class ReplayJob:
             codec.decode,
             self._wish.conversations,
             begun.doubted,
+            begun.refused,
         )
 
 
