@@ -127,7 +127,8 @@ class Comparison:
 
         Raises OperatorsDifferError, as all that compares here.
         """
-        for page in self._pages(self._rebuilt.all_messages(), _messages_in(self._rebuilt), report):
+        for rebuilt in self._pages(self._rebuilt.all_messages(), _messages_in(self._rebuilt), report):
+            page = [each for each in rebuilt if self._was_replayed(each.row.conversation_id)]
             found = self._live.messages([_key(each) for each in page])
             differing = []
             for ours in page:
@@ -174,7 +175,8 @@ class Comparison:
     def conversations(self, *, mend: bool = False, report: Report = unseen) -> Iterator[Difference]:
         """Yield the conversations that differ; only for a replay from the first record."""
         counts = self._rebuilt.row_counts()
-        for page in self._pages(self._rebuilt.all_conversations(), counts and counts.conversations, report):
+        for rebuilt in self._pages(self._rebuilt.all_conversations(), counts and counts.conversations, report):
+            page = [row for row in rebuilt if self._was_replayed(row.conversation_id)]
             found = self._live.read((), [row.conversation_id for row in page]).conversations
             for ours in page:
                 compared = self._compare_conversation(ours, found.get(ours.conversation_id))
@@ -189,6 +191,10 @@ class Comparison:
 
     def _reach(self, message: StoredMessage) -> Reach:
         return self._reaches[self._partition(message.row.conversation_id)]
+
+    def _was_replayed(self, conversation_id: str) -> bool:
+        """Say whether the partition in which a conversation is now was replayed: not so where it has moved out."""
+        return self._partition(conversation_id) in self._reaches
 
     def _partition(self, conversation_id: str) -> int:
         """Return where a conversation is now: before the partition count changed it may have been elsewhere."""
@@ -205,8 +211,7 @@ class Comparison:
             asked = [
                 each
                 for each in page
-                if (not chosen or each.row.conversation_id in chosen)
-                and self._partition(each.row.conversation_id) in self._reaches
+                if (not chosen or each.row.conversation_id in chosen) and self._was_replayed(each.row.conversation_id)
             ]
             known = self._rebuilt.messages([_key(each) for each in asked])
             for theirs in asked:
