@@ -75,9 +75,12 @@ class Comparison:
         control: Control | None = None,
         *,
         commands: Commands | None = None,
+        rests_on_live: bool = False,
     ) -> None:
+        """Take `rests_on_live` where conversations that are not rebuilt were taken as the live store has them."""
         self.checked = Checked()
         self._commands = commands
+        self._rests_on_live = rests_on_live
         self._control = control or Control()
         self._pace = Pace(self._control.rate)
         self._rebuilt = rebuilt
@@ -118,6 +121,8 @@ class Comparison:
     def _was_parked_otherwise(self, name: str) -> bool:
         """Say whether the live store has a parking that began or ended where, by the replay, nothing was taken."""
         ours, theirs = (each.read((), [name]).conversations.get(name) for each in (self._rebuilt, self._live))
+        if ours is None and self._rests_on_live:
+            return False
         reach = self._reaches[self._partition(name)]
         known = _ends(ours)
         return any(place not in known and place < (reach.generation, reach.replayed) for place in _ends(theirs))

@@ -44,6 +44,7 @@ class Deployment:
 
     folder: Path
     topic: str = "id"
+    operators: tuple[str, ...] = ()
     log: MadeLog = field(default_factory=lambda: MadeLog(2))
     kills_after: int | None = None
     """How many batches are read before the process is gone."""
@@ -67,7 +68,7 @@ class Deployment:
 
     def worker_settings(self) -> WorkerSettings:
         """Return the workers' settings."""
-        return WorkerSettings(topic_identity=self.topic)
+        return WorkerSettings(topic_identity=self.topic, operators=self.operators)
 
     def kafka(self) -> dict[str, Any]:
         """Return the clients' settings."""
@@ -303,4 +304,28 @@ def test_a_refused_command_is_not_forgotten_when_a_replay_goes_on(
         code, told = deployment.run(*arguments, *execute)
         assert (code, "may have taken a PARK by 'ops'" in told) == (2, True), told
         assert not list(store.all_messages())
+    store.close()
+
+
+def test_a_forged_command_keeps_nobody_from_mending_a_part_of_the_log(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+):
+    """Its conversation was parked before, by who may: a part of the log is folded on that, as the live store has it."""
+    deployment.operators = ("ops",)
+    for kind, actor in (("PARK", "ops"), ("RELEASE", "ops"), ("PARK", "mallory")):
+        deployment.log.append(in_conversation(event(kind, 99, actor)._replace(message_id=NO_ID), "c0"))
+    last = in_conversation(send(90), "c0")
+    deployment.log.append(last)
+    number, forged = next((n, found[-2]) for n, found in deployment.log.records.items() if found[-1].key() == b"c0")
+    place = (number, forged.offset(), forged.timestamp()[1])
+    monkeypatch.setattr(judging, "account_of", lambda *_: Account(frozenset({place}), {0: 99, 1: 99}, 0))
+    deployment.run("--into-sqlite", str(deployment.folder / "workers"), "--no-compare")
+    (deployment.folder / "workers").replace(deployment.folder / "live.sqlite")
+    store = deployment.open_store()
+    assert [len(row.parkings) for row in store.all_conversations() if row.conversation_id == "c0"] == [1]
+    with store._transaction() as connection:
+        connection.execute("DELETE FROM messages WHERE message_id = ?", (last.message_id,))
+    code, told = deployment.run("--from-offset", "1", "--execute")
+    assert (code, "1 differ; 1 changed" in told) == (0, True), told
+    assert store.message(("c0", last.message_id)) is not None
     store.close()
