@@ -207,6 +207,13 @@ def test_what_cannot_be_done_is_told_with_its_cause(deployment: Deployment, argu
     assert (code, says in " ".join(told.split())) == (2, True), told
 
 
+@pytest.mark.parametrize("target", ["--to-jsonl", "--into-sqlite"])
+def test_the_state_is_not_kept_in_the_file_that_is_written(deployment: Deployment, target: str):
+    path = deployment.folder / "lines"
+    code, told = deployment.run(target, str(path), "--state", f"{deployment.folder}/./lines")
+    assert (code, "the target itself" in told, path.exists()) == (2, True, False), told
+
+
 def test_a_damaged_state_file_is_told_apart(deployment: Deployment):
     state = deployment.folder / "state"
     state.write_text(json.dumps({"version": 4}))
