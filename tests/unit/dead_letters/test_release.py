@@ -14,7 +14,7 @@ from consumers.stores.contract import DeadLetterMark
 from schemas.codec import PLAIN
 from schemas.records import DeadLetter, Event
 from schemas.topics import EVENTS
-from tests.unit.consumers.world import send
+from tests.unit.consumers.world import event, send
 
 PLACE = (1, 50)
 """Where the RELEASE stands."""
@@ -26,7 +26,7 @@ class Deployment:
     def __init__(self, waiting: list[Event], *, obeys: bool = True, folds: bool = True) -> None:
         self._obeys, self._folds = obeys, folds
         self.parking = Parking((1, 1), waiting=tuple(each.message_id for each in waiting))
-        self._unread = [letter(n, each) for n, each in enumerate(waiting, 10)]
+        self.unread = [letter(n, each) for n, each in enumerate(waiting, 10)]
         self.marks: dict[Any, DeadLetterMark] = {}
         self.sent: list[bytes] = []
 
@@ -50,7 +50,7 @@ class Deployment:
         return list(self.marks.values())
 
     def new(self) -> list[DeadLetter]:
-        found, self._unread = self._unread, []
+        found, self.unread = self.unread, []
         return found
 
     def decode(self, value: bytes | None) -> Any:
@@ -97,6 +97,20 @@ def test_what_was_redriven_in_vain_and_still_waits_is_redriven_in_the_order_of_t
     deployment.marks = {place: DeadLetterMark(*place, "redriven", "other", 8) for place in vain}
     assert deployment.release() == (3, True)
     assert deployment.sent == [each.message_id for each in waiting]
+
+
+def test_a_block_that_went_through_by_its_clients_own_resend_is_not_redriven():
+    """An UNBLOCK may have followed since: no fold takes a BLOCK for a copy, as it does a message."""
+    block = event("BLOCK", 7, "bob", subject="alice")
+    deployment = Deployment([send(1)])
+    deployment.unread += [letter(5, block), letter(6, send(4))]
+    assert deployment.release() == (2, True)
+    assert deployment.sent == [send(1).message_id, send(4).message_id]
+    blocks = Deployment([])
+    blocks.parking = blocks.parking._replace(waiting=(block.event_id,))
+    blocks.unread = [letter(5, block)]
+    blocks.release(0)
+    assert len(blocks.sent) == 1, "it waits"
 
 
 def test_a_parked_conversation_in_which_nothing_waits_is_opened():
