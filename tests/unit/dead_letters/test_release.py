@@ -10,7 +10,7 @@ import pytest
 from consumers.dead_letters_park import NotParkedError, OperatorError, give_up, release
 from consumers.dead_letters_select import Letter, place_of
 from consumers.rows import NOWHERE, ConversationRow, Parking
-from consumers.stores.contract import DeadLetterMark
+from consumers.stores.contract import DeadLetterMark, TopicRecord
 from schemas.codec import PLAIN
 from schemas.records import DeadLetter, Event
 from schemas.topics import EVENTS
@@ -23,8 +23,8 @@ PLACE = (1, 50)
 class Deployment:
     """One conversation with what waits in it; stands in for sender, letters, store and workers."""
 
-    def __init__(self, waiting: list[Event], *, obeys: bool = True, folds: bool = True) -> None:
-        self._obeys, self._folds = obeys, folds
+    def __init__(self, waiting: list[Event], *, obeys: bool = True, folds: bool = True, generation: int = 1) -> None:
+        self._obeys, self._folds, self._generation = obeys, folds, generation
         self.parking = Parking((1, 1), waiting=tuple(each.message_id for each in waiting))
         self.unread = [letter(n, each) for n, each in enumerate(waiting, 10)]
         self.marks: dict[Any, DeadLetterMark] = {}
@@ -45,6 +45,9 @@ class Deployment:
     def read(self, _: object, names: list[str]) -> SimpleNamespace:
         row = ConversationRow("c", parkings=(self.parking,))
         return SimpleNamespace(conversations={"c": row} if names == ["c"] else {})
+
+    def topic_record(self, topic: str) -> TopicRecord:
+        return TopicRecord(topic, "id", 4, self._generation)
 
     def dead_letter_marks(self) -> list[DeadLetterMark]:
         return list(self.marks.values())
@@ -125,9 +128,11 @@ def test_what_is_given_up_is_open_once_the_workers_say_so():
 
 
 @pytest.mark.parametrize("command", [Deployment.release, Deployment.give_up])
-def test_what_is_not_parked_is_not_found(command):
-    deployment = Deployment([])
-    deployment.parking = deployment.parking._replace(until=(1, 20))  # it was, once
+@pytest.mark.parametrize(("generation", "until"), [(1, 20), (2, 900)])
+def test_what_is_not_parked_is_not_found(command, generation, until):
+    """It was, once: maybe when the topic had other partitions, whose offsets say nothing about those of now."""
+    deployment = Deployment([], generation=generation)
+    deployment.parking = deployment.parking._replace(until=(1, until))
     with pytest.raises(NotParkedError) as told:
         command(deployment)
     assert told.value.exit_code == 3
