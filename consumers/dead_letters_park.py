@@ -144,8 +144,10 @@ def _insist_parked_until(store: Store, conversation_id: str, place: tuple[int, i
     """Raise NotParkedError where a conversation was not parked when the RELEASE at (partition, offset) came."""
     row = store.read((), [conversation_id]).conversations.get(conversation_id)
     until = row.parkings[-1].until if row is not None and row.parkings else None
+    record = store.topic_record(EVENTS)
+    position = (record.generation if record is not None else 1, place[1])
     # The RELEASE itself, or what went through after it, has ended its parking; an older one it has found ended.
-    if until is None or (until != NOWHERE and until[1] < place[1]):
+    if until is None or (until != NOWHERE and until < position):
         raise NotParkedError(f"{conversation_id!r} is not parked", "Look at its id: nothing is changed.")
 
 

@@ -9,7 +9,7 @@ from consumers.parking import waiting_key
 from consumers.rows import Parking
 from consumers.stores.contract import DeadLetterMark
 from schemas.errors import UndecodableError
-from schemas.lifecycle import Reason
+from schemas.lifecycle import CONVERSATION_KINDS, Reason
 from schemas.records import DeadLetter, Event, Record
 from schemas.topics import EVENTS
 
@@ -103,20 +103,26 @@ def waiting_of(
     """Return the letters that a release redrives, in the order of what waits by the conversation's row.
 
     What waits may have been redriven before, in vain: its mark says nothing. The others are behind it, if nobody has
-    dealt with them.
+    dealt with them: copies of messages. A BLOCK or an UNBLOCK that does not wait has gone through by its client's own
+    resend, and is no copy to the fold: behind what came since, it would take effect once more.
     """
     order = {key: place for place, key in enumerate(parking.waiting)} if parking else {}
-    placed = [(order.get(_waiting_key(each, decode), len(order)), each) for each in found]
-    wanted = [(place, each) for place, each in placed if place < len(order) or each.mark is None]
+    wanted: list[tuple[int, Letter]] = []
+    for each in found:
+        event = _event_of(each, decode)
+        place = order.get(waiting_key(event), len(order)) if event else len(order)
+        is_block = event is not None and event.kind in CONVERSATION_KINDS
+        if place < len(order) or (each.mark is None and not is_block):
+            wanted.append((place, each))
     return [each for _, each in sorted(wanted, key=lambda one: one[0])]
 
 
-def _waiting_key(found: Letter, decode: Callable[[bytes | None], Record]) -> bytes:
+def _event_of(found: Letter, decode: Callable[[bytes | None], Record]) -> Event | None:
     try:
         event = decode(found.letter.value)
     except UndecodableError:
-        return b""
-    return waiting_key(event) if type(event) is Event else b""
+        return None
+    return event if type(event) is Event else None
 
 
 class Redrive(NamedTuple):

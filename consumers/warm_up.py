@@ -99,8 +99,8 @@ class WarmUp:
         return row
 
     def _join(self, event: Event, row: MessageRow, at: At) -> None:
-        """Note who takes part through a message that was read, where its conversation was not."""
-        conversation = self._rows.conversation_of(event)
+        """Note who takes part through a message that is here, where its conversation is: else that is read later."""
+        conversation = self._rows.conversations.rows.get(event.conversation_id)
         made_it = (event.kind == SEND) == bool(row.digest)  # a row without a digest was made by a CANCEL
         if conversation is None or row.state == _REJECTED or not made_it:
             return

@@ -351,11 +351,15 @@ class Worker:
         """
         revoked_by = monotonic() + self._settings.drain_timeout_s
         # A stop may come in the midst of a revoke: its time counts from then.
-        while any(held.in_flight for held in going) and monotonic() < min(revoked_by, self._deadline or revoked_by):
+        while self._can_finish(going) and monotonic() < min(revoked_by, self._deadline or revoked_by):
             self.turns += 1
             self._pipeline.serve(BUSY_WAIT_S)
             self._publisher.pump(BUSY_WAIT_S)
         self._observe()  # what goes is seen a last time, with all that it has counted
+
+    def _can_finish(self, going: Sequence[HeldPartition]) -> bool:
+        """Say whether something has begun of which more will come: nothing of what a later owner has."""
+        return any(held.in_flight and held not in self._pipeline.fenced for held in going)
 
     def _shut_down(self) -> bool:
         """Finish what has begun; say whether that was all of it."""
@@ -364,7 +368,7 @@ class Worker:
         self._report(self.status())
         held = list(self._assignment.held.values())
         self._drain(held)
-        clean = not any(each.in_flight for each in held)
+        clean = not self._can_finish(held)
         unreported = self._publisher.close(max(0.0, deadline - monotonic()))
         return clean and unreported == 0
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,6 +56,9 @@ def _verify(  # noqa: PLR0913 - one parameter an option
     wiring: Wiring = context.obj
     if not log and not outbox:
         raise typer.BadParameter("without the log, name an outbox", param_hint="--outbox")
+    for name, number in (("--rate", rate), ("--grace", grace)):
+        if not isfinite(number):
+            raise typer.BadParameter(f"{number} is no number", param_hint=name)
     # Before the store is looked at, which is at least as new then.
     held = [read_outbox(path) for path in dict.fromkeys(path.resolve() for path in outbox or ())]
     receipts = Receipts(held, _ms(grace))

@@ -76,6 +76,8 @@ def _replay(  # noqa: PLR0913 - one parameter an option
         raise typer.BadParameter(
             "what went to standard output cannot be gone on with: name a file", param_hint="--state"
         )
+    if state is not None and state.resolve() in {each.resolve() for each in (into_sqlite, to_jsonl) if each}:
+        raise typer.BadParameter("it is the target itself: name another file", param_hint="--state")
     wish = Wish(
         from_offset=from_offset,
         from_ms=from_ms,

@@ -153,7 +153,15 @@ class ReplayJob:
         group = self._factory.worker_settings().group
         done = committed(self._factory.kafka(), EVENTS, group, [span.partition for span in outcome.spans])
         control, reached = source.control, reaches(outcome, generation, done)
-        comparison = Comparison(target, live, reached, partitions, control, commands=source.commands)
+        comparison = Comparison(
+            target,
+            live,
+            reached,
+            partitions,
+            control,
+            commands=source.commands,
+            rests_on_live=not outcome.is_whole,
+        )
         found = list(compare(comparison, outcome, self._wish, mend=mends, bar=progress_bar))
         _say(_summary(comparison.checked, found, mended=mends))
         if control.stopping():
@@ -240,6 +248,7 @@ class ReplayJob:
             codec.decode,
             self._wish.conversations,
             begun.doubted,
+            begun.refused,
         )
 
 

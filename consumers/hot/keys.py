@@ -102,14 +102,19 @@ def taken_up(settings: WorkerSettings, values: Mapping[str, str]) -> tuple[Worke
     """Return a worker's settings with hot values in the place of its own, and why some are left out.
 
     A newer or older worker may have made them, and what goes with one worker's own settings may not go with another's.
+    What does not go is tried again with those behind it taken up: together they may.
     """
-    left_out: list[HotValueError] = []
-    for key, text in values.items():
-        try:
-            settings = _with(settings, key, text)
-        except HotValueError as error:
-            left_out.append(error)
-    return settings, left_out
+    left: Mapping[str, str] = values
+    while True:
+        left_out: dict[str, HotValueError] = {}
+        for key, text in left.items():
+            try:
+                settings = _with(settings, key, text)
+            except HotValueError as error:
+                left_out[key] = error
+        if len(left_out) == len(left):
+            return settings, list(left_out.values())
+        left = {key: left[key] for key in left_out}
 
 
 def with_hot_values(settings: WorkerSettings, values: Mapping[str, str]) -> WorkerSettings:

@@ -106,10 +106,11 @@ class Commands:
         decode: Callable[[bytes | None], Record],
         chosen: frozenset[str] = frozenset(),
         doubted: Iterable[Command] = (),
+        refused: Iterable[Command] = (),
     ) -> None:
         """Take where the account is read; with `chosen` only commands of these conversations are judged.
 
-        `doubted` is what an earlier run of the same replay could not be sure of.
+        `doubted` is what an earlier run of the same replay could not be sure of, `refused` what it found refused.
         """
         self._read = account
         self._account: Account | None = None
@@ -117,7 +118,7 @@ class Commands:
         self._chosen = chosen
         self.doubted = {each.conversation_id: each for each in doubted}
         """By conversation, the first command of which it is not sure what the workers did."""
-        self.refused: dict[str, Command] = {}
+        self.refused = {each.conversation_id: each for each in refused}
         """By conversation, the first that was refused."""
         self._refused_of: Counter[str] = Counter()
         self._taken_of: Counter[str] = Counter()

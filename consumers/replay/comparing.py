@@ -76,9 +76,12 @@ class Comparison:
         control: Control | None = None,
         *,
         commands: Commands | None = None,
+        rests_on_live: bool = False,
     ) -> None:
+        """Take `rests_on_live` where conversations that are not rebuilt were taken as the live store has them."""
         self.checked = Checked()
         self._commands = commands
+        self._rests_on_live = rests_on_live
         self._control = control or Control()
         self._pace = Pace(self._control.rate)
         self._rebuilt = rebuilt
@@ -119,6 +122,8 @@ class Comparison:
     def _was_parked_otherwise(self, name: str) -> bool:
         """Say whether the live store has a parking that began or ended where, by the replay, nothing was taken."""
         ours, theirs = (each.read((), [name]).conversations.get(name) for each in (self._rebuilt, self._live))
+        if ours is None and self._rests_on_live:
+            return False
         reach = self._reaches[self._partition(name)]
         known = _ends(ours)
         return any(place not in known and place < (reach.generation, reach.replayed) for place in _ends(theirs))
@@ -128,7 +133,8 @@ class Comparison:
 
         Raises OperatorsDifferError, as all that compares here.
         """
-        for page in self._pages(self._rebuilt.all_messages(), _messages_in(self._rebuilt), report):
+        for rebuilt in self._pages(self._rebuilt.all_messages(), _messages_in(self._rebuilt), report):
+            page = [each for each in rebuilt if self._was_replayed(each.row.conversation_id)]
             found = self._live.messages([each.key for each in page])
             differing = []
             for ours in page:
@@ -174,7 +180,8 @@ class Comparison:
     def conversations(self, *, mend: bool = False, report: Report = unseen) -> Iterator[Difference]:
         """Yield the conversations that differ; only for a replay from the first record."""
         counts = self._rebuilt.row_counts()
-        for page in self._pages(self._rebuilt.all_conversations(), counts and counts.conversations, report):
+        for rebuilt in self._pages(self._rebuilt.all_conversations(), counts and counts.conversations, report):
+            page = [row for row in rebuilt if self._was_replayed(row.conversation_id)]
             found = self._live.read((), [row.conversation_id for row in page]).conversations
             for ours in page:
                 compared = self._compare_conversation(ours, found.get(ours.conversation_id))
@@ -189,6 +196,10 @@ class Comparison:
 
     def _reach(self, message: StoredMessage) -> Reach:
         return self._reaches[self._partition(message.row.conversation_id)]
+
+    def _was_replayed(self, conversation_id: str) -> bool:
+        """Say whether the partition in which a conversation is now was replayed: not so where it has moved out."""
+        return self._partition(conversation_id) in self._reaches
 
     def _partition(self, conversation_id: str) -> int:
         """Return where a conversation is now: before the partition count changed it may have been elsewhere."""
@@ -205,8 +216,7 @@ class Comparison:
             asked = [
                 each
                 for each in page
-                if (not chosen or each.row.conversation_id in chosen)
-                and self._partition(each.row.conversation_id) in self._reaches
+                if (not chosen or each.row.conversation_id in chosen) and self._was_replayed(each.row.conversation_id)
             ]
             known = self._rebuilt.messages([each.key for each in asked])
             for theirs in asked:

@@ -10,7 +10,7 @@ from consumers.errors import WorkerError
 from consumers.replay.commands import Command
 from consumers.replay.spans import Span
 
-_VERSION = 3
+_VERSION = 4
 
 
 class ProgressFileError(WorkerError):
@@ -46,6 +46,8 @@ class Progress:
     """What the target holds of it: bytes of a file, writes of rows in a store."""
     doubted: tuple[Command, ...] = ()
     """One of each conversation with commands of which it is not sure what the workers did."""
+    refused: tuple[Command, ...] = ()
+    """One of each conversation with commands that were refused."""
 
     @property
     def is_complete(self) -> bool:
@@ -81,8 +83,8 @@ class Progress:
             positions = {int(partition): offset for partition, offset in found["positions"].items()}
             began_ms = {int(partition): at for partition, at in found.get("began_ms", {}).items()}
             spans = tuple(Span(*each) for each in found["spans"])
-            doubted = tuple(Command(*each) for each in found["doubted"])
-            return cls(asked, spans, positions, began_ms, found["written"], doubted)
+            doubted, refused = (tuple(Command(*each) for each in found[name]) for name in ("doubted", "refused"))
+            return cls(asked, spans, positions, began_ms, found["written"], doubted, refused)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ProgressFileError(
                 f"{path} is damaged: {error!r}", "Replay from the start with a new --state."

@@ -20,7 +20,7 @@ from consumers.replay.spans import Era, Span
 from consumers.replay.writes import Writes
 from consumers.rows import MessageWrite, Owner
 from consumers.stores.contract import MessageKey, Rows, Store
-from consumers.work import Work
+from consumers.work import Needs, Work
 
 REPLAYER: Final = Owner(0, "replay")
 
@@ -75,7 +75,6 @@ class Rebuild:
         self._writes = Writes(target.write, REPLAYER)
         self._taken: dict[int, int] = {}
         """By partition, the offset behind the last record that was taken, folded or passed over."""
-        self._starts = {span.partition: span.start for span in era.spans}
         self._seeds_from = {
             span.partition for span in era.spans if not (rests_on_target or (era.is_first and span.is_whole))
         }
@@ -116,7 +115,7 @@ class Rebuild:
         while owner.is_writing:
             self._writes.wait()
         needs = owner.needs(entries)
-        cold = self._read(partition, needs.messages, needs.conversations)
+        cold = self._read(partition, entries, needs)
         work = owner.fold(entries, cold, clock.now_ms())
         self.tally.events += len(entries)
         self.tally.refused += len(work.refusals)
@@ -135,26 +134,34 @@ class Rebuild:
         owner.durable()
         owner.finished(work)
 
-    def _read(self, partition: int, messages: Sequence[MessageKey], conversations: Sequence[str]) -> Rows:
+    def _read(self, partition: int, entries: Sequence[Entry], needs: Needs) -> Rows:
         """Read what the batch rests on from what is rebuilt, else as it was before the span from the live store."""
+        messages, conversations = needs
         if not messages and not conversations:
             return Rows({}, {})
         found = self._target.read(messages, conversations)
         if self._live is None or partition not in self._seeds_from:
             return found
         rows = dict(found.messages)
-        rows |= self._seed(partition, [key for key in messages if key not in rows])
+        rows |= self._seed(entries, [key for key in messages if key not in rows])
         lacking = [name for name in conversations if name not in found.conversations]
         others = self._live.read((), lacking).conversations if lacking else {}
         return Rows(rows, {**others, **found.conversations})
 
-    def _seed(self, partition: int, keys: Sequence[MessageKey]) -> Mapping[MessageKey, Any]:
-        """Put messages from before the span into the target, as they were then."""
+    def _seed(self, entries: Sequence[Entry], keys: Sequence[MessageKey]) -> Mapping[MessageKey, Any]:
+        """Put messages from before the span into the target, as they were then: before the first record about them.
+
+        The span's own start tells nothing of what came from another partition: a backlog there may be older.
+        """
         if self._live is None or not keys:
             return {}
+        firsts: dict[MessageKey, Entry] = {}
+        for entry in entries:
+            if entry.event is not None:
+                firsts.setdefault((entry.event.conversation_id, entry.event.message_id), entry)
         seeds: dict[MessageKey, MessageWrite] = {}
         for key, stored in self._live.messages(keys).items():
-            write = as_of(stored, self._generation, self._starts[partition], self._began_ms[partition])
+            write = as_of(stored, self._generation, firsts[key].offset, firsts[key].appended_at)
             if write is not None:
                 seeds[key] = write
         if seeds:

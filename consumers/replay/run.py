@@ -125,8 +125,10 @@ def rebuild(
 
     def progress() -> Progress:
         written = begun.written + tally.rows + tally.seeded
-        doubted = tuple(source.commands.doubted.values()) if source.commands else ()
-        return replace(begun, positions=positions, began_ms=began_ms, written=written, doubted=doubted)
+        kept = replace(begun, positions=positions, began_ms=began_ms, written=written)
+        if (commands := source.commands) is None:
+            return kept
+        return replace(kept, doubted=tuple(commands.doubted.values()), refused=tuple(commands.refused.values()))
 
     reading = _Reading(source)
     reading.outcome.tally, reading.outcome.is_whole, reading.outcome.began_ms = tally, is_complete, began_ms

@@ -251,6 +251,9 @@ class StoreSession:
         self._call("marks", self._world.faults.read_fails)
         return iter(list(self._shelf.marks.values()))
 
+    def topic_record(self, _topic: str) -> None:
+        """Tell nothing: the simulated topic stays in its first generation."""
+
     def ping(self) -> None:
         self._call("ping", self._world.faults.read_fails)
 

@@ -89,6 +89,12 @@ def test_what_the_outboxes_show_is_printed_though_the_log_cannot_be_read(deploym
     assert {row["kind"] for row in json.loads(done.stdout)} == {"lost", "stuck"}
 
 
+@pytest.mark.parametrize("option", ["--rate", "--grace"])
+def test_what_has_no_end_is_wrong_usage(deployment, option):
+    done = deployment.verify("--outbox", str(deployment.outbox), option, "inf")
+    assert (done.exit_code, "inf is no number" in done.stderr) == (2, True), done.exception
+
+
 def test_an_outbox_that_is_named_twice_is_read_once(deployment):
     named = ["--outbox", str(deployment.outbox)]
     once, twice = deployment.verify("--no-log", *named), deployment.verify("--no-log", *named, *named)

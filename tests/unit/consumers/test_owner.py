@@ -16,6 +16,7 @@ from schemas.partitioner import partition_of
 from tests.unit.consumers.world import (
     NOTHING,
     START_MS,
+    Shelf,
     entries,
     event,
     message_id,
@@ -178,6 +179,24 @@ def test_rows_that_are_not_durable_are_not_put_out() -> None:
     assert owner.cached == 5
     finish(owner, work)
     assert owner.cached == 1
+
+
+def test_a_conversation_that_went_out_of_memory_in_the_warm_up_is_read_again_behind_a_copy_of_the_same_ms() -> None:
+    """Records of one batch of a producer have one append time, such as two copies that a release has redriven."""
+    block = event("BLOCK", 1, "bob", subject="alice")
+    finished = [Entry(n, START_MS, each) for n, each in enumerate([send(0), block, send(5, conversation="d"), send(0)])]
+    shelf, former = Shelf(), owner_of()
+    former.needs(finished)
+    for write in former.fold(finished, NOTHING, START_MS).conversation_writes():
+        shelf.write(former.owner, write)
+    owner = owner_of(committed=len(finished), epoch=2, conversations_max=1)
+    new = [Entry(4, START_MS, send(2))]
+    for batch in (finished[:3], finished[3:], new):
+        needs = owner.needs(batch)
+        work = owner.fold(batch, shelf.read(needs.messages, needs.conversations), START_MS)
+        owner.durable()
+    assert [write.row.state for write in work.message_writes()] == ["BLOCKED"]
+    assert all(write.row.blocks for write in work.conversation_writes())
 
 
 def test_warming_up_writes_and_answers_nothing_but_knows_again() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from consumers import pipeline as pipeline_module
 from consumers import worker as worker_module
-from consumers.errors import StoreUnavailableError
+from consumers.errors import OwnerFencedError, StoreUnavailableError
 from consumers.held import HeldPartition, Stage
 from consumers.settings import WorkerSettings
 from consumers.stores.contract import TopicRecord
@@ -83,3 +83,21 @@ def test_a_read_that_failed_is_made_again_after_a_wait_though_something_else_was
     turns.now += 1
     turns.turn()
     assert (len(turns.store.reads), turns.held.waiting) == (2, [])
+
+
+def test_what_a_later_owner_has_is_not_waited_for_when_it_goes(turns: Turns) -> None:
+    """Its write was refused, and nothing more comes of it: the group need not wait for the whole drain."""
+    turns.own(owner_of(), send(1))
+    turns.turn()
+    turns.store.answer(0, OwnerFencedError(1, "n"))
+    began, pumps = turns.now, iter(range(100))
+    worker: Any = turns.worker
+
+    def pump(*_: object) -> None:
+        next(pumps)
+        turns.now += 1
+
+    worker._publisher.pump, worker._publisher.close, worker.status = pump, lambda _: 0, dict
+    worker._drain([turns.held])
+    assert turns.now - began <= 1
+    assert worker._shut_down(), "nothing of its own was left undone"

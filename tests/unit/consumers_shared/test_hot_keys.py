@@ -52,6 +52,16 @@ def test_what_does_not_go_with_the_workers_own_settings_or_the_other_hot_ones_is
     check_fits(OWN, {"worker.records_in_flight_max": "900000"}, "worker.records_in_flight_max", "800000")
 
 
+def test_values_that_go_together_are_all_taken_up_in_whatever_order_they_stand() -> None:
+    """`config set` has let them in one after the other; they are kept by name."""
+    own = WorkerSettings(records_in_flight_max=900_000)
+    values = {"worker.batch_records_max": "90000", "worker.records_in_flight_max": "100000"}
+    first, second = reversed(values.items())
+    check_fits(own, dict([first]), *second)
+    settings, left_out = taken_up(own, values)
+    assert (settings.batch_records_max, settings.records_in_flight_max, left_out) == (90_000, 100_000, [])
+
+
 def test_a_typo_gets_a_guess() -> None:
     with pytest.raises(HotValueError) as refused:
         parsed("worker.batch_record_max", "5")

@@ -10,11 +10,11 @@ import pytest
 from consumers.dead_letters_park import NotParkedError, OperatorError, give_up, release
 from consumers.dead_letters_select import Letter, place_of
 from consumers.rows import NOWHERE, ConversationRow, Parking
-from consumers.stores.contract import DeadLetterMark
+from consumers.stores.contract import DeadLetterMark, TopicRecord
 from schemas.codec import PLAIN
 from schemas.records import DeadLetter, Event
 from schemas.topics import EVENTS
-from tests.unit.consumers.world import send
+from tests.unit.consumers.world import event, send
 
 PLACE = (1, 50)
 """Where the RELEASE stands."""
@@ -23,10 +23,10 @@ PLACE = (1, 50)
 class Deployment:
     """One conversation with what waits in it; stands in for sender, letters, store and workers."""
 
-    def __init__(self, waiting: list[Event], *, obeys: bool = True, folds: bool = True) -> None:
-        self._obeys, self._folds = obeys, folds
+    def __init__(self, waiting: list[Event], *, obeys: bool = True, folds: bool = True, generation: int = 1) -> None:
+        self._obeys, self._folds, self._generation = obeys, folds, generation
         self.parking = Parking((1, 1), waiting=tuple(each.message_id for each in waiting))
-        self._unread = [letter(n, each) for n, each in enumerate(waiting, 10)]
+        self.unread = [letter(n, each) for n, each in enumerate(waiting, 10)]
         self.marks: dict[Any, DeadLetterMark] = {}
         self.sent: list[bytes] = []
 
@@ -46,11 +46,14 @@ class Deployment:
         row = ConversationRow("c", parkings=(self.parking,))
         return SimpleNamespace(conversations={"c": row} if names == ["c"] else {})
 
+    def topic_record(self, topic: str) -> TopicRecord:
+        return TopicRecord(topic, "id", 4, self._generation)
+
     def dead_letter_marks(self) -> list[DeadLetterMark]:
         return list(self.marks.values())
 
     def new(self) -> list[DeadLetter]:
-        found, self._unread = self._unread, []
+        found, self.unread = self.unread, []
         return found
 
     def decode(self, value: bytes | None) -> Any:
@@ -99,6 +102,20 @@ def test_what_was_redriven_in_vain_and_still_waits_is_redriven_in_the_order_of_t
     assert deployment.sent == [each.message_id for each in waiting]
 
 
+def test_a_block_that_went_through_by_its_clients_own_resend_is_not_redriven():
+    """An UNBLOCK may have followed since: no fold takes a BLOCK for a copy, as it does a message."""
+    block = event("BLOCK", 7, "bob", subject="alice")
+    deployment = Deployment([send(1)])
+    deployment.unread += [letter(5, block), letter(6, send(4))]
+    assert deployment.release() == (2, True)
+    assert deployment.sent == [send(1).message_id, send(4).message_id]
+    blocks = Deployment([])
+    blocks.parking = blocks.parking._replace(waiting=(block.event_id,))
+    blocks.unread = [letter(5, block)]
+    blocks.release(0)
+    assert len(blocks.sent) == 1, "it waits"
+
+
 def test_a_parked_conversation_in_which_nothing_waits_is_opened():
     assert Deployment([]).release() == (0, True)
 
@@ -111,9 +128,11 @@ def test_what_is_given_up_is_open_once_the_workers_say_so():
 
 
 @pytest.mark.parametrize("command", [Deployment.release, Deployment.give_up])
-def test_what_is_not_parked_is_not_found(command):
-    deployment = Deployment([])
-    deployment.parking = deployment.parking._replace(until=(1, 20))  # it was, once
+@pytest.mark.parametrize(("generation", "until"), [(1, 20), (2, 900)])
+def test_what_is_not_parked_is_not_found(command, generation, until):
+    """It was, once: maybe when the topic had other partitions, whose offsets say nothing about those of now."""
+    deployment = Deployment([], generation=generation)
+    deployment.parking = deployment.parking._replace(until=(1, until))
     with pytest.raises(NotParkedError) as told:
         command(deployment)
     assert told.value.exit_code == 3

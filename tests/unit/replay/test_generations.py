@@ -235,6 +235,16 @@ def test_a_log_that_was_repartitioned_gives_the_same_rows(repartitioned, live, t
     assert {each.row.applied[0] for each in target.all_messages()} == {1, 2}
 
 
+@pytest.mark.parametrize("number", range(5))
+def test_what_has_moved_out_of_the_partition_asked_for_is_passed_over(repartitioned, live, target, number):
+    """Its later events are in other partitions, which are not replayed: nothing can be said of it."""
+    log, topic = repartitioned
+    comparison, found, _ = replayed(log, topic, target, live, partitions=frozenset({number}))
+    assert not found
+    here = [each for each in target.all_messages() if partition_of(each.row.conversation_id.encode(), 5) == number]
+    assert comparison.checked.messages == {"same": len(here)}
+
+
 @pytest.mark.parametrize("stops_after", [1, 4, 9])
 def test_interrupted_in_any_generation_it_goes_on(repartitioned, live, target, stops_after, tmp_path, monkeypatch):
     log, topic = repartitioned

@@ -15,15 +15,20 @@ from typer.testing import CliRunner
 from consumers.cli import replay
 from consumers.cli.times import ago_ms
 from consumers.errors import WorkerError
+from consumers.replay import commands as judging
 from consumers.replay import comparing
 from consumers.replay import log as reading
 from consumers.replay import run as running
+from consumers.replay.commands import Account
 from consumers.replay.pace import Pace
 from consumers.replay.spans import Extent, Wish
+from consumers.rows import ConversationRow, ConversationWrite, Parking
 from consumers.settings import WorkerSettings
 from consumers.stores.sqlite import SqliteStore
 from schemas.codec import PLAIN, Codec
-from tests.unit.consumers.world import send
+from schemas.records import NO_ID
+from tests.contract.made import write
+from tests.unit.consumers.world import event, send
 from tests.unit.replay.test_generations import MadeLog, in_conversation
 
 RECORDS = 30
@@ -39,6 +44,7 @@ class Deployment:
 
     folder: Path
     topic: str = "id"
+    operators: tuple[str, ...] = ()
     log: MadeLog = field(default_factory=lambda: MadeLog(2))
     kills_after: int | None = None
     """How many batches are read before the process is gone."""
@@ -62,7 +68,7 @@ class Deployment:
 
     def worker_settings(self) -> WorkerSettings:
         """Return the workers' settings."""
-        return WorkerSettings(topic_identity=self.topic)
+        return WorkerSettings(topic_identity=self.topic, operators=self.operators)
 
     def kafka(self) -> dict[str, Any]:
         """Return the clients' settings."""
@@ -201,9 +207,16 @@ def test_what_cannot_be_done_is_told_with_its_cause(deployment: Deployment, argu
     assert (code, says in " ".join(told.split())) == (2, True), told
 
 
+@pytest.mark.parametrize("target", ["--to-jsonl", "--into-sqlite"])
+def test_the_state_is_not_kept_in_the_file_that_is_written(deployment: Deployment, target: str):
+    path = deployment.folder / "lines"
+    code, told = deployment.run(target, str(path), "--state", f"{deployment.folder}/./lines")
+    assert (code, "the target itself" in told, path.exists()) == (2, True, False), told
+
+
 def test_a_damaged_state_file_is_told_apart(deployment: Deployment):
     state = deployment.folder / "state"
-    state.write_text(json.dumps({"version": 3}))
+    state.write_text(json.dumps({"version": 4}))
     code, told = deployment.run("--state", str(state))
     assert (code, "is damaged" in told) == (2, True)
 
@@ -281,3 +294,45 @@ def test_a_wish_is_the_same_text_in_any_process_and_at_any_time():
     wish = Wish(from_ms=1_000, since="2h", partitions=frozenset({3, 1}))
     assert str(wish) == str(replace(wish, from_ms=2_000)) == "since 2h, partitions [1, 3]"
     assert str(Wish(from_ms=1_000, to_offset=0)) == "from ms 1000, to offset 0"
+
+
+def test_a_refused_command_is_not_forgotten_when_a_replay_goes_on(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+):
+    """Whoever has looked first, and mends with the same --state, is kept from it as in one go."""
+    deployment.log.append(in_conversation(event("PARK", 99, "ops")._replace(message_id=NO_ID), "c0"))
+    number, record = next((n, found[-1]) for n, found in deployment.log.records.items() if found[-1].key() == b"c0")
+    place = (number, record.offset(), record.timestamp()[1])
+    monkeypatch.setattr(judging, "account_of", lambda *_: Account(frozenset({place}), {0: 99, 1: 99}, 0))
+    store = deployment.open_store()
+    write(store, [], [ConversationWrite(ConversationRow("c0", parkings=(Parking((1, record.offset())),)))])
+    arguments = ("--state", str(deployment.folder / "state"))
+    for execute in ((), ("--execute",)):
+        code, told = deployment.run(*arguments, *execute)
+        assert (code, "may have taken a PARK by 'ops'" in told) == (2, True), told
+        assert not list(store.all_messages())
+    store.close()
+
+
+def test_a_forged_command_keeps_nobody_from_mending_a_part_of_the_log(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+):
+    """Its conversation was parked before, by who may: a part of the log is folded on that, as the live store has it."""
+    deployment.operators = ("ops",)
+    for kind, actor in (("PARK", "ops"), ("RELEASE", "ops"), ("PARK", "mallory")):
+        deployment.log.append(in_conversation(event(kind, 99, actor)._replace(message_id=NO_ID), "c0"))
+    last = in_conversation(send(90), "c0")
+    deployment.log.append(last)
+    number, forged = next((n, found[-2]) for n, found in deployment.log.records.items() if found[-1].key() == b"c0")
+    place = (number, forged.offset(), forged.timestamp()[1])
+    monkeypatch.setattr(judging, "account_of", lambda *_: Account(frozenset({place}), {0: 99, 1: 99}, 0))
+    deployment.run("--into-sqlite", str(deployment.folder / "workers"), "--no-compare")
+    (deployment.folder / "workers").replace(deployment.folder / "live.sqlite")
+    store = deployment.open_store()
+    assert [len(row.parkings) for row in store.all_conversations() if row.conversation_id == "c0"] == [1]
+    with store._transaction() as connection:
+        connection.execute("DELETE FROM messages WHERE message_id = ?", (last.message_id,))
+    code, told = deployment.run("--from-offset", "1", "--execute")
+    assert (code, "1 differ; 1 changed" in told) == (0, True), told
+    assert store.message(("c0", last.message_id)) is not None
+    store.close()
