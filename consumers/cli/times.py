@@ -13,7 +13,7 @@ _AGO = re.compile(r"(?P<number>[0-9]+)(?P<unit>[smhd])")
 
 
 def instant_ms(text: str | None, option: str) -> int | None:
-    """Return the ms since 1970 of an ISO 8601 time; raise BadParameter where it is none, or tells no zone."""
+    """Return the ms since 1970 of an ISO 8601 time, 0 before it; raise BadParameter where it is none or has no zone."""
     if text is None:
         return None
     try:
@@ -22,7 +22,7 @@ def instant_ms(text: str | None, option: str) -> int | None:
         raise typer.BadParameter(f"{text!r} is no time such as 2026-01-31T12:00:00Z", param_hint=option) from None
     if found.tzinfo is None:
         raise typer.BadParameter(f"{text!r} tells no zone: add Z for UTC, or +02:00", param_hint=option)
-    return round(found.timestamp() * 1000)
+    return max(0, round(found.timestamp() * 1000))  # to Kafka -1 and -2 are no times
 
 
 def ago_ms(text: str | None, option: str) -> int | None:

@@ -83,7 +83,7 @@ class Comparison:
         self._commands = commands
         self._rests_on_live = rests_on_live
         self._control = control or Control()
-        self._pace = Pace(self._control.rate)
+        self._pace = Pace(self._control.rate, self._control.stopping)
         self._rebuilt = rebuilt
         self._live = live
         self._reaches = reaches

@@ -2,15 +2,25 @@
 
 from collections.abc import Callable
 from time import monotonic, sleep
+from typing import Final
+
+_LOOK_S: Final = 0.5
+"""How long somebody who wants it to end may wait while it waits."""
 
 
 class Pace:
-    """Holds a loop to a number of events a second; 0 means as fast as it goes."""
+    """Holds a loop to a number of events a second; 0 means as fast as it goes. It waits for nothing once `stopping`."""
 
     def __init__(
-        self, rate: float, *, clock: Callable[[], float] = monotonic, wait: Callable[[float], None] = sleep
+        self,
+        rate: float,
+        stopping: Callable[[], bool],
+        *,
+        clock: Callable[[], float] = monotonic,
+        wait: Callable[[float], None] = sleep,
     ) -> None:
         self._rate = rate
+        self._stopping = stopping
         self._clock = clock
         self._wait = wait
         self._due_at = clock()
@@ -22,5 +32,6 @@ class Pace:
             return
         now = self._clock()
         self._due_at = max(self._due_at + events / self._rate, now)
-        if self._due_at > now:
-            self._wait(self._due_at - now)
+        while (left_s := self._due_at - now) > 0 and not self._stopping():
+            self._wait(min(left_s, _LOOK_S))
+            now = self._clock()

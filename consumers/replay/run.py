@@ -207,7 +207,7 @@ class _Reading:
         self._source = source
         self._total = records_in(source.begun.spans)
         self._before = self._total - records_in(self._left(source.begun.spans))
-        self._pace, self._started = Pace(source.control.rate), monotonic()
+        self._pace, self._started = Pace(source.control.rate, source.control.stopping), monotonic()
         self._save_at = self._started + SAVE_INTERVAL_S
 
     def _left(self, spans: Sequence[Span]) -> list[Span]:

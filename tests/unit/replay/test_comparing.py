@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,8 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     def wait(seconds: float) -> None:
         time[0] += seconds
 
-    monkeypatch.setattr(comparing, "Pace", lambda rate: Pace(rate, clock=lambda: time[0], wait=wait))
+    paced = partial(Pace, clock=lambda: time[0], wait=wait)
+    monkeypatch.setattr(comparing, "Pace", paced)
     return time
 
 

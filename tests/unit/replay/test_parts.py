@@ -52,7 +52,7 @@ def test_after_a_stall_the_pace_is_the_same():
     def wait(seconds: float) -> None:
         now[0] += seconds
 
-    pace = Pace(10, clock=lambda: now[0], wait=wait)
+    pace = Pace(10, lambda: False, clock=lambda: now[0], wait=wait)
     for _ in range(20):
         pace.spent(5)
     assert now[0] == pytest.approx(10)
@@ -104,10 +104,21 @@ def test_the_pace_is_kept_and_none_is_as_fast_as_it_goes():
         waits.append(seconds)
         now[0] += seconds
 
-    pace = Pace(10, clock=lambda: now[0], wait=wait)
+    pace = Pace(10, lambda: False, clock=lambda: now[0], wait=wait)
     pace.spent(5)
     now[0] += 1.0
     pace.spent(5)
     pace.spent(20)
-    assert waits == pytest.approx([0.5, 2.0])
-    Pace(0, clock=lambda: now[0], wait=lambda _: pytest.fail("it waited")).spent(1_000_000)
+    assert (waits[0], sum(waits)) == pytest.approx((0.5, 2.5))
+    Pace(0, lambda: False, clock=lambda: now[0], wait=lambda _: pytest.fail("it waited")).spent(1_000_000)
+
+
+@pytest.mark.parametrize("rate", [0.01, 1e-300])
+def test_who_wants_it_to_end_waits_for_no_slow_pace(rate: float):
+    now = [0.0]
+
+    def wait(seconds: float) -> None:
+        now[0] += seconds
+
+    Pace(rate, lambda: now[0] >= 3, clock=lambda: now[0], wait=wait).spent(1)
+    assert now[0] == pytest.approx(3)

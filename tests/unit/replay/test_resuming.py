@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from consumers.cli import replay
-from consumers.cli.times import ago_ms
+from consumers.cli.times import ago_ms, instant_ms
 from consumers.errors import WorkerError
 from consumers.replay import commands as judging
 from consumers.replay import comparing
@@ -223,6 +223,7 @@ def test_a_damaged_state_file_is_told_apart(deployment: Deployment):
 
 def test_a_start_before_1970_is_the_beginning():
     assert ago_ms("99999999999999999999d", "--since") == 0
+    assert instant_ms("1969-12-31T23:59:59.999Z", "--from-datetime") == 0
 
 
 def test_nothing_to_read_is_said(deployment: Deployment):
@@ -246,7 +247,7 @@ def test_the_comparison_has_a_bar_and_a_pace_of_its_own(deployment: Deployment, 
         yield lambda done, total: told[what].append((done, total))
 
     monkeypatch.setattr("consumers.cli.bar.progress_bar", bar)
-    monkeypatch.setattr(comparing, "Pace", lambda rate: paces.append(rate) or Pace(0))
+    monkeypatch.setattr(comparing, "Pace", lambda rate, stopping: paces.append(rate) or Pace(0, stopping))
     code, _ = deployment.run("--rate", "1000000")
     assert (code, paces) == (1, [1_000_000.0])
     assert [(what, each[-1]) for what, each in told.items() if each] == [
