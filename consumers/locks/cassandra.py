@@ -12,14 +12,12 @@ from typing import Any, Final
 from uuid import UUID
 
 from cassandra.cluster import Session
-from cassandra.concurrent import execute_concurrent_with_args
 
 from consumers import clock
 from consumers.errors import StoreUnavailableError
 from consumers.locks.contract import Standing
-from consumers.stores.cassandra_conditional import READS_IN_FLIGHT_MAX, apply, read_serially
+from consumers.stores.cassandra_conditional import apply, read_each_serially, read_serially
 from consumers.stores.cassandra_errors import translating
-from consumers.stores.cassandra_session import SERIAL
 
 ATTEMPTS_MAX: Final = 5
 """Of one renewal or release whose outcome stays unknown."""
@@ -119,16 +117,7 @@ class CassandraLockTable:
     def standings(self) -> Sequence[Standing]:
         """Read all that were ever taken, serially, by name."""
         self._check()
-        with translating("the locks"):
-            names = sorted(row[0] for row in self._session.execute(self._names))
-            results = execute_concurrent_with_args(
-                self._session,
-                self._read,
-                [(name,) for name in names],
-                concurrency=READS_IN_FLIGHT_MAX,
-                execution_profile=SERIAL,
-            )
-            return [_standing(row) for _, result in results for row in result]
+        return [_standing(row) for _, row in read_each_serially(self._session, self._names, self._read, "the locks")]
 
     def free(self, key: str, token: int) -> bool:
         """Free it, whoever holds it, where its token is still `token`."""

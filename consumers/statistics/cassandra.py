@@ -4,12 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from cassandra.cluster import Session
-from cassandra.concurrent import execute_concurrent_with_args
 
 from consumers.statistics.contract import NODE_TTL_S, NodeReport, Share
-from consumers.stores.cassandra_conditional import READS_IN_FLIGHT_MAX, apply, read_serially
+from consumers.stores.cassandra_conditional import apply, read_each_serially, read_serially
 from consumers.stores.cassandra_errors import translating
-from consumers.stores.cassandra_session import SERIAL
 
 _COLUMNS: Final = "log_partition, epoch, revision, snapshot, node, to_unix_timestamp(at), share"
 _QUERIES: Final = {
@@ -44,19 +42,12 @@ class CassandraStatisticsTable:
     def shares(self, *, serially: bool) -> Sequence[Share]:
         """Read all shares, by partition."""
         self._check()
-        with translating("the statistics"):
-            if not serially:
-                rows = self._session.execute(self._prepared["shares"])
-                return sorted(map(_share, rows), key=lambda share: share.partition)
-            partitions = sorted(row[0] for row in self._session.execute(self._prepared["partitions"]))
-            results = execute_concurrent_with_args(
-                self._session,
-                self._prepared["share"],
-                [(partition,) for partition in partitions],
-                concurrency=READS_IN_FLIGHT_MAX,
-                execution_profile=SERIAL,
-            )
-            return [_share(row) for _, result in results for row in result]
+        prepared, doing = self._prepared, "the statistics"
+        if serially:
+            found = read_each_serially(self._session, prepared["partitions"], prepared["share"], doing)
+            return [_share(row) for _, row in found]
+        with translating(doing):
+            return sorted(map(_share, self._session.execute(prepared["shares"])), key=lambda share: share.partition)
 
     def put(self, share: Share, before: Share | None) -> bool:
         """Replace `before` where it still stands; who reads back what it wanted has got what it wanted."""

@@ -28,7 +28,7 @@ CLAIM_S_MAX: Final = 30.0
 which its watchdog would take for a fault."""
 CLAIM_WAIT_S_MAX: Final = 0.05
 """The longest jittered wait between two of them; Paxos ballots that collide get nowhere."""
-READS_IN_FLIGHT_MAX: Final = 32
+_READS_IN_FLIGHT_MAX: Final = 32
 """Of the serial reads of all leases."""
 
 _READ_LEASE: Final = (
@@ -73,6 +73,26 @@ def read_serially(
     """Read what no earlier conditional write can change any more. Raises StoreUnavailableError, StoreRefusedError."""
     with translating(doing):
         return list(session.execute(statement, values, execution_profile=SERIAL))
+
+
+def read_each_serially(
+    session: Session, keys: PreparedStatement, statement: PreparedStatement, doing: str
+) -> list[tuple[Any, tuple[Any, ...]]]:
+    """Read the rows of all keys, each as `read_serially` does: (key, row), by key.
+
+    A scan cannot be serial, so `keys` finds their keys and `statement` reads them one by one, a bounded number at a
+    time. Raises StoreUnavailableError, StoreRefusedError.
+    """
+    with translating(doing):
+        found = sorted(row[0] for row in session.execute(keys))
+        results = execute_concurrent_with_args(
+            session,
+            statement,
+            [(key,) for key in found],
+            concurrency=_READS_IN_FLIGHT_MAX,
+            execution_profile=SERIAL,
+        )
+        return [(key, row) for key, (_, result) in zip(found, results, strict=True) for row in result]
 
 
 class _Standing(NamedTuple):
@@ -139,17 +159,8 @@ class Leases:
 
     def all(self) -> Sequence[Lease]:
         """Read all leases; each is what no earlier claim can change any more."""
-        with translating("the leases"):
-            partitions = sorted(row[0] for row in self._session.execute(self._leased))
-            found = execute_concurrent_with_args(
-                self._session,
-                self._read,
-                [(partition,) for partition in partitions],
-                concurrency=READS_IN_FLIGHT_MAX,
-                execution_profile=SERIAL,
-            )
-        standing = zip(partitions, (result.one() for _, result in found), strict=True)
-        return [_Standing(*row).lease(partition) for partition, row in standing if row]
+        found = read_each_serially(self._session, self._leased, self._read, "the leases")
+        return [_Standing(*row).lease(partition) for partition, row in found]
 
 
 class TopicRecords:

@@ -10,14 +10,25 @@ from consumers.rows import Block, ConversationRow, MessageRow, Owner, Transition
 from consumers.stores.contract import Content, StoredMessage
 from consumers.stores.parkings import from_text
 
-MESSAGE_COLUMNS: Final = (
-    "conversation_id, message_id, state, sender, recipients, receipts, origin, to_unix_timestamp(sent_at),"
-    " to_unix_timestamp(deliver_by), version, applied, stamp"
+_MESSAGE_NAMES: Final = (
+    *("conversation_id", "message_id", "state", "sender", "recipients", "receipts", "origin", "sent_at"),
+    *("deliver_by", "version", "applied", "stamp"),
 )
-STORED_COLUMNS: Final = f"{MESSAGE_COLUMNS}, owner, body, content_type, to_unix_timestamp(expires_at), transitions"
-CONVERSATION_COLUMNS: Final = (
-    "conversation_id, participants, buckets, blocks, sequences, version, applied, stamp, parkings"
+_STORED_NAMES: Final = (*_MESSAGE_NAMES, "owner", "body", "content_type", "expires_at", "transitions")
+_CONVERSATION_NAMES: Final = (
+    *("conversation_id", "participants", "buckets", "blocks", "sequences", "version", "applied", "stamp", "parkings"),
 )
+
+
+def _columns(names: Iterable[str]) -> str:
+    """Return how columns are asked for: the log's times in ms, as the fold has them."""
+    times = ("sent_at", "deliver_by", "expires_at")
+    return ", ".join(f"to_unix_timestamp({name})" if name in times else name for name in names)
+
+
+MESSAGE_COLUMNS: Final = _columns(_MESSAGE_NAMES)
+STORED_COLUMNS: Final = _columns(_STORED_NAMES)
+CONVERSATION_COLUMNS: Final = _columns(_CONVERSATION_NAMES)
 
 
 def message_row(found: Sequence[Any]) -> MessageRow | None:
@@ -56,12 +67,6 @@ def _message_row(found: Sequence[Any], receipts: Iterable[str]) -> MessageRow:
     )
 
 
-_MESSAGE_NAMES: Final = (
-    *("conversation_id", "message_id", "state", "sender", "recipients", "receipts", "origin", "sent_at"),
-    *("deliver_by", "version", "applied", "stamp"),
-)
-
-
 def _null_columns(names: Sequence[str], found: Sequence[Any]) -> str:
     return ", ".join(name for name, value in zip(names, found, strict=False) if value is None)
 
@@ -80,7 +85,7 @@ def conversation_row(found: Sequence[Any]) -> ConversationRow:
     """Return the row from `CONVERSATION_COLUMNS`. Raises StoreRefusedError where somebody has emptied a column."""
     if None in found[:8]:  # a row that was written before there were parkings has none
         raise StoreRefusedError(
-            f"the row of conversation {found[0]!r} has no {_null_columns(CONVERSATION_COLUMNS.split(', '), found[:8])}:"
+            f"the row of conversation {found[0]!r} has no {_null_columns(_CONVERSATION_NAMES, found[:8])}:"
             " no worker has written that",
             hint="Set the column by hand, under a later time than whoever has emptied it.",
         )
