@@ -18,8 +18,9 @@ from schemas.lifecycle import Kind, Reason
 from schemas.topics import EVENTS, Setting
 
 _POLL_S: Final = 0.2
-_OPERATORS_DIFFER: Final = (
-    "Their worker.operators may be others than here: see `twotick dead-letters list --reason not_an_operator`."
+_SEE_LETTER: Final = (
+    "`twotick dead-letters list --conversation` with its name tells the reason; not_an_operator: their worker.operators"
+    " are others than here."
 )
 
 
@@ -83,7 +84,7 @@ def park(  # noqa: PLR0913, PLR0917 - who, what, and who tells what came of it
     if not parked_among(store, [conversation_id]):
         raise OperatorError(
             f"the workers did not park {conversation_id!r} for {who!r}",
-            _OPERATORS_DIFFER,
+            _SEE_LETTER,
         )
     return True
 
@@ -152,7 +153,7 @@ def _insist_parked_until(store: Store, conversation_id: str, place: tuple[int, i
 
 
 def _not_released(conversation_id: str, who: str) -> OperatorError:
-    return OperatorError(f"the workers did not release {conversation_id!r} for {who!r}", _OPERATORS_DIFFER)
+    return OperatorError(f"the workers did not release {conversation_id!r} for {who!r}", _SEE_LETTER)
 
 
 def _until(is_so: Callable[[], bool], wait_s: float) -> bool:
