@@ -139,6 +139,9 @@ class Listener:
             self._parts.arrivals.forgotten()
         elif known is not None and offset != known:
             self._gap(place, known, offset)
+        if known is None and not self._parts.settings.inbox_from_start:
+            # What comes from now on is read, also where this client ends before anything has come.
+            self._parts.arrivals.apply([], place, offset)
         consumer.assign(place.topic, place.partition, offset)
         self._place, self._expected, self._stored = place, offset, offset
         return True

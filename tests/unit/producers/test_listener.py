@@ -105,6 +105,13 @@ def test_a_new_outbox_starts_at_the_beginning_or_at_the_end(make, log):
     assert log.assigned == [7, 100]
 
 
+def test_what_comes_while_an_outbox_that_started_at_the_end_is_closed_is_read(make, log):
+    make(inbox_from_start=False).turn()
+    log.high = 103
+    make(inbox_from_start=False).turn()
+    assert log.assigned == [100, 100]
+
+
 def test_it_goes_on_where_it_was(world, make, log):
     world.apply(next_offset=42)
     make().turn()
