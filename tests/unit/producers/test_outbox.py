@@ -221,6 +221,21 @@ def test_a_block_is_an_event_of_its_conversation(world):
     assert (block.kind, block.subject, block.conversation_id, block.message_id) == (Kind.BLOCK, "bob", "c", bytes(16))
 
 
+def test_a_block_that_was_undone_is_not_sent_after_what_undid_it(world):
+    pump = world.pump()
+    world.outbox.write_block("bob", "c", Kind.BLOCK)
+    world.outbox.write_block("carol", "c", Kind.BLOCK)
+    world.outbox.write_block("bob", "d", Kind.BLOCK)
+    world.run(pump)
+    world.clock.pass_ms(1_900)
+    world.outbox.write_block("bob", "c", Kind.UNBLOCK)
+    world.run(pump, ms=100)
+    sent = [(event.kind, event.subject, event.conversation_id) for _, event in world.broker.log]
+    assert sent.count((Kind.BLOCK, "bob", "c")) == 1
+    assert sent.count((Kind.BLOCK, "carol", "c")) == sent.count((Kind.BLOCK, "bob", "d")) == 2  # nobody answered
+    assert sent.index((Kind.UNBLOCK, "bob", "c")) > sent.index((Kind.BLOCK, "bob", "c"))
+
+
 def test_a_raising_block_leaves_no_trace(world):
     def fail():
         with world.database.transaction() as connection:
