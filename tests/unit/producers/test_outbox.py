@@ -1,8 +1,11 @@
 """What is in the outbox after a call, and after a call that failed."""
 
+import contextlib
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -150,6 +153,43 @@ def test_closed_means_closed(world):
     world.database.close()
     with pytest.raises(ClientClosedError):
         world.send()
+
+
+def test_threads_that_ended_leave_no_connection_open(world):
+    made = []
+    for _ in range(20):
+        thread = threading.Thread(target=lambda: made.append(world.database.connection()))
+        thread.start()
+        thread.join()
+    world.send()
+    still_open = []
+    for connection in made:
+        with contextlib.suppress(sqlite3.ProgrammingError):
+            still_open.append(connection.execute("SELECT 1").fetchone())
+    assert len(still_open) <= 1
+
+
+def test_a_signal_may_close_the_client_in_the_middle_of_a_write(tmp_path):
+    code = f"""
+import signal
+from pathlib import Path
+from producers import ClientClosedError
+from tests.unit.producers.world import World
+world = World(Path({str(tmp_path / "alice.sqlite")!r}))
+signal.signal(signal.SIGUSR1, lambda *_: world.database.close())
+try:
+    with world.database.transaction() as connection:
+        connection.execute("DELETE FROM meta")
+        signal.raise_signal(signal.SIGUSR1)
+        connection.execute("DELETE FROM ticks")
+except ClientClosedError:
+    print("closed")
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert result.stdout == "closed\n", result.stderr
+    again = World(tmp_path / "alice.sqlite")
+    assert len(again.send()) == 1  # what the write had begun was undone
+    again.database.close()
 
 
 def test_who_waits_while_it_is_closed_is_told(tmp_path):
