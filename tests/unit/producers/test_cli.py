@@ -4,6 +4,7 @@
 
 import io
 import json
+import signal
 import sys
 
 import pytest
@@ -253,6 +254,27 @@ def test_how_far_a_file_got_is_said_where_it_was_not_to_its_end(run, tmp_path, m
     result = run("send", "--file", tmp_path / "file")
     assert f"lines 1 to 7 of {tmp_path}/file are in the outbox, go on with line 8" in result.stderr
     assert len(rows(run("outbox", "list"))) == 4
+
+
+@pytest.mark.parametrize(("which", "written"), [(2, 4), (4, 7)])
+def test_lines_that_are_being_written_at_ctrl_c_count_as_written(run, tmp_path, monkeypatch, which, written):
+    run.factory.offline = True
+    monkeypatch.setattr(send, "_BATCH_ROWS", 2)
+    send_many, calls = Client.send_many, []
+
+    def interrupted(self, messages):
+        sent = send_many(self, messages)
+        calls.append(sent)
+        if len(calls) == which:
+            signal.raise_signal(signal.SIGINT)
+        return sent
+
+    monkeypatch.setattr(Client, "send_many", interrupted)
+    (tmp_path / "file").write_bytes(b'{"to": "bob", "body": "x"}\n' * 7)
+    result = run("send", "--file", tmp_path / "file")
+    assert result.exit_code == 130
+    assert len(rows(run("outbox", "list"))) == written
+    assert f"lines 1 to {written} of {tmp_path}/file are in the outbox, go on with line {written + 1}" in result.stderr
 
 
 def test_a_full_disk_is_no_server_that_did_not_answer():
