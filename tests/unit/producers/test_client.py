@@ -150,3 +150,14 @@ def test_a_time_that_no_calendar_has_stops_nothing(tmp_path):
         far = Delivery("alice", "c", bytes(15) + b"1", "bob", ("alice",), b"hi", "", -(2**62), 2**42, 1)
         arrivals.apply([far, far._replace(message_id=bytes(15) + b"2", sent_at=1)], place, 4)
         assert len(list(me.incoming(timeout_s=0))) == 2
+
+
+def test_what_was_dealt_with_before_a_clean_end_does_not_come_again(tmp_path):
+    with Client("alice", outbox=tmp_path / "alice.sqlite", offline=True) as me:
+        receive(me, 5)
+        messages = me.incoming(timeout_s=0)
+        for _ in range(4):
+            next(messages)
+    with Client("alice", outbox=tmp_path / "alice.sqlite", offline=True) as me:
+        assert [message.arrival for message in me.incoming(timeout_s=0)] == [4, 5]
+    messages.close()  # says nothing: all is noted
