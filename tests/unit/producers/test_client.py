@@ -161,3 +161,18 @@ def test_what_was_dealt_with_before_a_clean_end_does_not_come_again(tmp_path):
     with Client("alice", outbox=tmp_path / "alice.sqlite", offline=True) as me:
         assert [message.arrival for message in me.incoming(timeout_s=0)] == [4, 5]
     messages.close()  # says nothing: all is noted
+
+
+def test_a_callback_that_wants_to_end_the_program_ends_no_ticks(tmp_path):
+    ticks = queue.SimpleQueue()
+
+    def leave(tick):
+        ticks.put(tick)
+        raise SystemExit(1)
+
+    with Client("alice", outbox=tmp_path / "alice.sqlite", offline=True) as me:
+        me.on_tick(leave)
+        sent = [me.send(to="bob", body="hi") for _ in range(2)]
+        for one in sent:
+            me.cancel(one)
+        assert [ticks.get(timeout=20).message_id for _ in sent] == [one.message_id for one in sent]
