@@ -355,6 +355,20 @@ def test_receiving_and_watching_nothing_end(run):
     assert run("watch", "--timeout", 0.01).exit_code == 0
 
 
+@pytest.mark.parametrize("timeout", ["inf", "1e10"])
+def test_watching_may_wait_longer_than_the_system_can_tell(run, monkeypatch, timeout):
+    run.factory.offline = True
+    on_tick = Client.on_tick
+
+    def followed_by_one(self, callback):
+        on_tick(self, callback)
+        self.cancel(self.send(to="bob", body="hi"))
+
+    monkeypatch.setattr(Client, "on_tick", followed_by_one)
+    result = run("watch", "--timeout", timeout, "--limit", 1)
+    assert (result.exit_code, [row["state"] for row in rows(result)]) == (0, ["failed(cancelled)"])
+
+
 @pytest.fixture
 def arrived(run):
     """Let three messages have come in for alice."""
