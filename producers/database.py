@@ -65,6 +65,11 @@ class Database:
     def _migrate(self) -> None:
         with self.transaction() as connection:
             version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+            names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+            if names and not (version and "meta" in names):
+                raise OutboxError(
+                    f"the file {self.path} is no outbox, but another program's database", "Name another file."
+                )
             if version > tables.VERSION:
                 raise OutboxError(
                     f"the outbox {self.path} has version {version}, this program knows up to {tables.VERSION}",

@@ -130,6 +130,21 @@ def test_a_file_that_is_no_outbox_is_refused(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("version", [0, tables.VERSION])
+def test_a_database_of_another_program_is_refused_and_left_as_it_is(tmp_path, version):
+    path = tmp_path / "others.sqlite"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE users (name TEXT)")
+        connection.execute(f"PRAGMA user_version = {version}")
+        database = Database(path)
+        with pytest.raises(OutboxError, match="no outbox") as caught:
+            database.open()
+        database.close()
+        assert "move it away" not in caught.value.hint
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("users",)]
+        assert connection.execute("PRAGMA user_version").fetchone() == (version,)
+
+
 def test_an_outbox_is_of_no_use_in_a_forked_child(world):  # case C6
     reader, writer = os.pipe()
     child = os.fork()
