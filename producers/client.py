@@ -307,7 +307,14 @@ class Client:
         atexit.unregister(self.close)
         self._engine.stop()
         self._ticks.stop()
+        self._note_at_close()
         self._database.close()
+
+    def _note_at_close(self) -> None:
+        try:
+            self._inbox.note()
+        except ClientError as error:
+            self._health.fail(error)
 
     def _flush_at_close(self, timeout_s: float) -> None:
         try:

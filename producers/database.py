@@ -33,9 +33,10 @@ class Database:
         self._allow_network = allow_network
         self._pid = os.getpid()
         self._local = threading.local()
-        self._connections: list[sqlite3.Connection] = []
+        self._connections: list[tuple[threading.Thread, sqlite3.Connection]] = []
         self._registry = threading.Lock()
-        self._writing = threading.Lock()
+        # Of one thread again and again: a signal may close the client in the middle of its main thread's write.
+        self._writing = threading.RLock()
         self._changed = threading.Condition()
         self._generation = 0
         self._closed = False
@@ -64,6 +65,11 @@ class Database:
     def _migrate(self) -> None:
         with self.transaction() as connection:
             version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+            names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+            if names and not (version and "meta" in names):
+                raise OutboxError(
+                    f"the file {self.path} is no outbox, but another program's database", "Name another file."
+                )
             if version > tables.VERSION:
                 raise OutboxError(
                     f"the outbox {self.path} has version {version}, this program knows up to {tables.VERSION}",
@@ -85,9 +91,19 @@ class Database:
             with _translated(self.path):
                 found = self._connect()
             self._local.connection = found
-            with self._registry:
-                self._connections.append(found)
+            self._register(found)
         return found
+
+    def _register(self, made: sqlite3.Connection) -> None:
+        """Note this thread's connection for close(), and close those of threads that have ended."""
+        with self._registry:
+            alive = [(threading.current_thread(), made)]
+            for thread, connection in self._connections:
+                if thread.is_alive():
+                    alive.append((thread, connection))
+                else:
+                    connection.close()
+            self._connections = alive
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -182,7 +198,7 @@ class Database:
             self._generation += 1
             self._changed.notify_all()
         with self._writing, self._registry:
-            for connection in self._connections:
+            for _, connection in self._connections:
                 connection.close()
             self._connections.clear()
 

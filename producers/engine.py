@@ -53,6 +53,8 @@ class Engine:
         self._stop = threading.Event()
         self._pid = os.getpid()
         self._thread: threading.Thread | None = None
+        self._troubles: dict[Callable[[], object], ClientError] = {}
+        """Why steps failed when they were last tried."""
 
     def start(self) -> None:
         """Start; a second call does nothing."""
@@ -125,12 +127,16 @@ class Engine:
     def _patiently(self, step: Callable[[], object]) -> object:
         """Run a step that is safe to repeat; say so and wait where the outbox is busy or its disk full."""
         try:
-            return step()
+            found = step()
         except ClientError as error:
             LOG.warning("%s: %s", self._name, error)
             self._health.fail(error)
+            self._troubles[step] = error
             self._stop.wait(_TROUBLE_WAIT_S)
             return None
+        if step in self._troubles:
+            self._health.over(self._troubles.pop(step))
+        return found
 
     def _listen(self, stop: threading.Event) -> None:
         while not stop.is_set():

@@ -59,6 +59,12 @@ class HealthBoard:
             error = None if isinstance(self._health.error, UnreachableError) else self._health.error
             self._health = replace(self._health, reachable=True, error=error)
 
+    def over(self, error: ClientError) -> None:
+        """Note that what caused an error is over; where another one came since, that one stands."""
+        with self._lock:
+            if self._health.error is error:
+                self._health = replace(self._health, error=None)
+
     def fail(self, error: ClientError) -> None:
         """Note why the client cannot work."""
         with self._lock:

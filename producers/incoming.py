@@ -54,10 +54,13 @@ class Inbox:
         self._lock = threading.Lock()
         self._last = 0
         self._page: list[Arrival] = []
+        self._loops: dict[int, list[int]] = {}
+        """What each loop has dealt with and not noted."""
 
     def messages(self, timeout_s: float | None) -> Iterator[Incoming]:
         """Yield messages as they come; end when none came for `timeout_s` (None: never)."""
         done: list[int] = []
+        self._loops[id(done)] = done
         noted_at = time.monotonic()
         try:
             while (arrival := self._next(timeout_s, done)) is not None:
@@ -69,11 +72,18 @@ class Inbox:
                     noted_at = time.monotonic()
         finally:
             self._taken(done)
+            del self._loops[id(done)]
+
+    def note(self) -> None:
+        """Note what all loops have dealt with: the client ends."""
+        for done in list(self._loops.values()):
+            self._taken(done)
 
     def _taken(self, done: list[int]) -> None:
-        if done:
-            self._views.take(done)
-            done.clear()
+        # The loop's own thread may go on while another one closes the client.
+        if noted := done[:]:
+            self._views.take(noted)
+            del done[: len(noted)]
 
     def _next(self, timeout_s: float | None, done: list[int]) -> Arrival | None:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s

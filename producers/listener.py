@@ -27,6 +27,8 @@ BATCH_ROWS = 500
 _WAIT_S = 0.2
 _METADATA_WAIT_S = 1.0
 """Short, because a client that is closed waits for it; the connection goes on being made meanwhile."""
+LOOK_AGAIN_TURNS = 300
+"""Turns, of about a minute together, after which is asked again which partition is the user's: their count may rise."""
 _FOREIGN_OFFSETS_MAX = 5_000
 """Other users' records in the partition after which the position is stored all the same."""
 
@@ -64,6 +66,7 @@ class Listener:
         self._place: Place | None = None
         self._expected = 0
         self._stored = 0
+        self._turns = 0
         self._batch: _Batch | None = None
         self._broken = False
 
@@ -79,6 +82,9 @@ class Listener:
         try:
             if self._consumer is None:
                 self._consumer = self._parts.make_consumer(self._hear)
+            self._turns += 1
+            if self._turns % LOOK_AGAIN_TURNS == 0 and self._has_moved(self._consumer):
+                self._place = None
             if self._place is None and not self._open(self._consumer):
                 return False
             messages = self._consumer.read(BATCH_ROWS, _WAIT_S)
@@ -121,6 +127,12 @@ class Listener:
         else:
             LOG.debug("Kafka's client says: %s", error.str())
 
+    def _has_moved(self, consumer: ConsumerPort) -> bool:
+        """Say whether the user's partition is another than the one that is read."""
+        partitions = consumer.topic(INBOX, _METADATA_WAIT_S).partitions
+        place = self._place
+        return place is not None and partitions > 0 and partition_of(self._key, partitions) != place.partition
+
     def _open(self, consumer: ConsumerPort) -> bool:
         """Find the user's partition and go to the stored position; say whether there is one."""
         found = consumer.topic(INBOX, _METADATA_WAIT_S)
@@ -139,6 +151,9 @@ class Listener:
             self._parts.arrivals.forgotten()
         elif known is not None and offset != known:
             self._gap(place, known, offset)
+        if known is None and not self._parts.settings.inbox_from_start:
+            # What comes from now on is read, also where this client ends before anything has come.
+            self._parts.arrivals.apply([], place, offset)
         consumer.assign(place.topic, place.partition, offset)
         self._place, self._expected, self._stored = place, offset, offset
         return True

@@ -102,8 +102,15 @@ class Outbox:
         )
 
     def write_block(self, subject: str, conversation_id: str, kind: Kind) -> bytes:
-        """Write a BLOCK or UNBLOCK of `subject` in a conversation; return its event id."""
+        """Write a BLOCK or UNBLOCK of `subject` in a conversation; return its event id.
+
+        Earlier ones are sent no more: a copy of one that came after this one would undo it.
+        """
         with self._database.transaction() as connection:
+            for position, payload in connection.execute(_BLOCKS, (NO_ID, conversation_id)).fetchall():
+                if self._codec.decode_as(Event, payload).subject == subject:
+                    connection.execute("DELETE FROM queue WHERE position = ?", (position,))
+                    connection.execute("DELETE FROM events WHERE position = ?", (position,))
             return self._write(connection, kind, conversation_id, NO_ID, subject)
 
     def write_receipt(
@@ -199,6 +206,8 @@ class Outbox:
             return log_time(self._clock, get_estimate(connection))
 
 
+_BLOCKS = """SELECT position, payload FROM events WHERE message_id = ? AND kind <> 'SEND'
+    AND conversation_id = ? AND kind IN ('BLOCK', 'UNBLOCK')"""
 _INSERT_EVENT = (
     "INSERT INTO events (position, event_id, kind, conversation_id, message_id, payload) VALUES (?, ?, ?, ?, ?, ?)"
 )

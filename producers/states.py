@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from schemas.identity import time_of
-from schemas.lifecycle import RANK, Kind, Outcome, Reason, State
+from schemas.lifecycle import RANK, REASON_OF_FAILURE, Kind, Outcome, Reason, State
 from schemas.records import Acknowledgement
 
 NO_STATE = ""
@@ -35,6 +35,9 @@ def verdict(ack: Acknowledgement) -> Verdict:
         # What the state of such an answer describes is a row that is not ours, or no row at all.
         state = State.REJECTED if ack.kind == Kind.SEND else NO_STATE
         return Verdict(settles=True, state=state, reason=reason, restart_install=restart)
+    if ack.kind == Kind.CANCEL:
+        # What is said of a CANCEL, such as that it came too late, is no reason of its message's.
+        reason = REASON_OF_FAILURE.get(ack.state, Reason.NONE)
     return Verdict(settles=True, state=ack.state, reason=reason, restart_install=restart)
 
 

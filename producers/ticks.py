@@ -70,5 +70,5 @@ class Dispatcher:
                 continue
             try:
                 callback(tick)
-            except Exception:
+            except (Exception, SystemExit):
                 LOG.exception("a callback for ticks failed on %s; it is called again for the next", tick.message_id)

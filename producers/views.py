@@ -92,9 +92,12 @@ _OUTLOOK = """SELECT m.position, m.message_id, m.conversation_id, m.recipients, 
     max(0, ifnull(q.next_attempt_at, 0)) FROM messages m LEFT JOIN queue q USING (position)"""
 
 
+_EARLIEST_MS, _LATEST_MS = -62_135_596_800_000, 253_402_300_799_000
+
+
 def moment(ms: int) -> datetime:
-    """Return ms since 1970 as a datetime in UTC."""
-    return datetime.fromtimestamp(ms / 1000, UTC)
+    """Return ms since 1970 as a datetime in UTC; the nearest one where a record carries a time that no calendar has."""
+    return datetime.fromtimestamp(min(max(ms, _EARLIEST_MS), _LATEST_MS) / 1000, UTC)
 
 
 class Views:

@@ -136,6 +136,8 @@ PRODUCER: Final[Mapping[str, Setting]] = {
     # Never given up by the library: a record that timed out here may still be in the log, and its successors would
     # pass it. The library retries in order, the outbox decides what is too old.
     "message.timeout.ms": 0,
+    # What is in the log is known by its report alone.
+    "delivery.report.only.error": False,
 }
 """Pinned for every producer."""
 

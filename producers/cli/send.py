@@ -1,8 +1,9 @@
 """`twotick send`: a text, a file of JSON lines, or test load."""
 
+import signal
 import sys
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from math import isinf
 from pathlib import Path
@@ -25,7 +26,7 @@ from producers.cli.ports import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from producers.cli.lines import BadLine
     from producers.cli.load import Load
@@ -177,7 +178,7 @@ def _send_file(me: "Client", file: Path, *, strict: bool) -> _Result:
         return _Result(me.send_many(good), 0)
     sent: list[Sent] = []
     batch = []
-    bad_lines = written = 0
+    bad_lines = written = last = 0
     try:
         with _opened(file) as lines:
             for one in read(split(lines), me.user, me.settings.limits):
@@ -186,16 +187,33 @@ def _send_file(me: "Client", file: Path, *, strict: bool) -> _Result:
                     _tell(file, one)
                     continue
                 batch.append(one.message)
+                last = one.number
                 if len(batch) >= _BATCH_ROWS:
-                    sent += me.send_many(batch)
-                    batch.clear()
-                    written = one.number
-        sent += me.send_many(batch)
+                    with _interrupted_after():
+                        sent += me.send_many(batch)
+                        batch.clear()
+                        written = last
+        with _interrupted_after():
+            sent += me.send_many(batch)
+            written = last
     except BaseException:
         if written:
             sys.stderr.write(f"lines 1 to {written} of {file} are in the outbox, go on with line {written + 1}\n")
         raise
     return _Result(sent, bad_lines)
+
+
+@contextmanager
+def _interrupted_after() -> "Iterator[None]":
+    """Put Ctrl-C off to the end of a block: in the middle nobody knows whether it has been written."""
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _opened(file: Path) -> AbstractContextManager[BinaryIO]:

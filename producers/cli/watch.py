@@ -1,6 +1,7 @@
 """`twotick watch`: ticks, live."""
 
 from contextlib import suppress
+from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -41,8 +42,9 @@ def _watch(  # noqa: PLR0913 - one parameter an option
         with factory.open_client(user_of(factory, user), outbox=outbox) as me, suppress(queue.Empty):
             me.on_tick(ticks.put)
             shown, show = 0, factory.follow(_COLUMNS, output)
+            wait_s = None if timeout_s is None else min(timeout_s, TIMEOUT_MAX)
             while limit is None or shown < limit:
-                show(_row(ticks.get(timeout=timeout_s)))
+                show(_row(ticks.get(timeout=wait_s)))
                 shown += 1
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None

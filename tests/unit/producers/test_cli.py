@@ -4,6 +4,7 @@
 
 import io
 import json
+import signal
 import sys
 
 import pytest
@@ -255,6 +256,27 @@ def test_how_far_a_file_got_is_said_where_it_was_not_to_its_end(run, tmp_path, m
     assert len(rows(run("outbox", "list"))) == 4
 
 
+@pytest.mark.parametrize(("which", "written"), [(2, 4), (4, 7)])
+def test_lines_that_are_being_written_at_ctrl_c_count_as_written(run, tmp_path, monkeypatch, which, written):
+    run.factory.offline = True
+    monkeypatch.setattr(send, "_BATCH_ROWS", 2)
+    send_many, calls = Client.send_many, []
+
+    def interrupted(self, messages):
+        sent = send_many(self, messages)
+        calls.append(sent)
+        if len(calls) == which:
+            signal.raise_signal(signal.SIGINT)
+        return sent
+
+    monkeypatch.setattr(Client, "send_many", interrupted)
+    (tmp_path / "file").write_bytes(b'{"to": "bob", "body": "x"}\n' * 7)
+    result = run("send", "--file", tmp_path / "file")
+    assert result.exit_code == 130
+    assert len(rows(run("outbox", "list"))) == written
+    assert f"lines 1 to {written} of {tmp_path}/file are in the outbox, go on with line {written + 1}" in result.stderr
+
+
 def test_a_full_disk_is_no_server_that_did_not_answer():
     assert (OutboxFullError("full").exit_code, OutboxFullError("full").retriable) == (1, True)
 
@@ -331,6 +353,20 @@ def test_an_outbox_that_is_not_there_is_not_made(run, command):
 def test_receiving_and_watching_nothing_end(run):
     assert run("receive", "--as", "bob", "--timeout", 0).exit_code == 0
     assert run("watch", "--timeout", 0.01).exit_code == 0
+
+
+@pytest.mark.parametrize("timeout", ["inf", "1e10"])
+def test_watching_may_wait_longer_than_the_system_can_tell(run, monkeypatch, timeout):
+    run.factory.offline = True
+    on_tick = Client.on_tick
+
+    def followed_by_one(self, callback):
+        on_tick(self, callback)
+        self.cancel(self.send(to="bob", body="hi"))
+
+    monkeypatch.setattr(Client, "on_tick", followed_by_one)
+    result = run("watch", "--timeout", timeout, "--limit", 1)
+    assert (result.exit_code, [row["state"] for row in rows(result)]) == (0, ["failed(cancelled)"])
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
 """A client without Kafka: its file, its settings, what it hands to the program."""
 
 import os
+import queue
 import threading
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
@@ -19,7 +21,8 @@ from producers import incoming as incoming_module
 from producers.arrivals import Arrivals, Place
 from producers.clock import Estimate, SystemClock
 from producers.meta import put_estimate
-from schemas.records import Delivery
+from schemas.lifecycle import Kind, Outcome, State
+from schemas.records import NO_ID, Acknowledgement, Delivery
 
 YEAR_MS = 365 * 24 * 3600 * 1000
 
@@ -126,3 +129,50 @@ def test_nothing_is_forgotten_by_a_clock_that_may_be_wrong(tmp_path):
             later = offset + timedelta(days=31) / timedelta(milliseconds=1)
             put_estimate(connection, Estimate(later, 1.0, clock.steady_ms(), clock.boot))
         assert me._prune() == 1
+
+
+def test_a_time_that_no_calendar_has_stops_nothing(tmp_path):
+    ticks = queue.SimpleQueue()
+    with Client("alice", outbox=tmp_path / "alice.sqlite", offline=True) as me:
+        me.on_tick(ticks.put)
+        sent = [me.send(to="bob", body="hi") for _ in range(2)]
+        arrivals = Arrivals(me._database, me._outbox, me.user, me._clock)
+        answers = [
+            Acknowledgement(
+                *("alice", NO_ID, NO_ID, Kind.SEND, "alice", "c", UUID(one.message_id).bytes),
+                *(Outcome.APPLIED, "", State.SENT, 1, 1, appended_at, 0, 0),
+            )
+            for one, appended_at in zip(sent, (2**62, 1), strict=True)
+        ]
+        place = Place("cluster", "twotick.inbox", 0)
+        arrivals.apply(answers, place, 2)
+        assert [ticks.get(timeout=20).message_id for _ in sent] == [one.message_id for one in sent]
+        far = Delivery("alice", "c", bytes(15) + b"1", "bob", ("alice",), b"hi", "", -(2**62), 2**42, 1)
+        arrivals.apply([far, far._replace(message_id=bytes(15) + b"2", sent_at=1)], place, 4)
+        assert len(list(me.incoming(timeout_s=0))) == 2
+
+
+def test_what_was_dealt_with_before_a_clean_end_does_not_come_again(tmp_path):
+    with Client("alice", outbox=tmp_path / "alice.sqlite", offline=True) as me:
+        receive(me, 5)
+        messages = me.incoming(timeout_s=0)
+        for _ in range(4):
+            next(messages)
+    with Client("alice", outbox=tmp_path / "alice.sqlite", offline=True) as me:
+        assert [message.arrival for message in me.incoming(timeout_s=0)] == [4, 5]
+    messages.close()  # says nothing: all is noted
+
+
+def test_a_callback_that_wants_to_end_the_program_ends_no_ticks(tmp_path):
+    ticks = queue.SimpleQueue()
+
+    def leave(tick):
+        ticks.put(tick)
+        raise SystemExit(1)
+
+    with Client("alice", outbox=tmp_path / "alice.sqlite", offline=True) as me:
+        me.on_tick(leave)
+        sent = [me.send(to="bob", body="hi") for _ in range(2)]
+        for one in sent:
+            me.cancel(one)
+        assert [ticks.get(timeout=20).message_id for _ in sent] == [one.message_id for one in sent]

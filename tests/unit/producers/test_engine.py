@@ -9,6 +9,7 @@ import pytest
 from producers import engine as engine_module
 from producers.database import Database
 from producers.engine import Engine
+from producers.errors import ClientError, OutboxError
 from producers.health import HealthBoard
 
 
@@ -68,3 +69,42 @@ def test_an_outbox_is_pruned_for_as_long_as_its_client_runs(tmp_path: Path, monk
 
 def test_pruning_that_has_to_wait_is_tried_again(tmp_path: Path) -> None:
     assert prunes_three_times(tmp_path, None)
+
+
+def test_trouble_that_is_over_is_told_no_more(tmp_path: Path) -> None:
+    health = HealthBoard()
+    told: list[ClientError | None] = []
+    went_on = threading.Event()
+
+    class FailsOnce(Idle):
+        """A pump whose outbox cannot be written for a moment."""
+
+        turns = 0
+
+        def turn(self) -> bool:
+            self.turns += 1
+            if self.turns == 2:
+                raise OutboxError("the outbox cannot be written")
+            told.append(health.read().error)
+            if self.turns == 4:
+                went_on.set()
+            return super().turn()
+
+    make_pump: Any = FailsOnce
+    make_listener: Any = Idle
+    engine = Engine(
+        database=Database(tmp_path / "outbox.sqlite"),
+        lock_path=tmp_path / "lock",
+        make_pump=make_pump,
+        make_listener=make_listener,
+        prune=lambda: 0,
+        health=health,
+        name="test",
+    )
+    engine.start()
+    try:
+        assert went_on.wait(30)
+    finally:
+        engine.stop()
+    assert isinstance(told[1], OutboxError)
+    assert (told[0], told[2], health.read().error) == (None, None, None)

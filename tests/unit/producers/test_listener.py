@@ -13,6 +13,7 @@ from producers.health import HealthBoard
 from producers.kafka import TopicFound
 from producers.settings import ClientSettings
 from schemas.lifecycle import State
+from schemas.partitioner import partition_of
 from schemas.topics import INBOX
 from tests.unit.producers.world import PLACE
 
@@ -105,6 +106,13 @@ def test_a_new_outbox_starts_at_the_beginning_or_at_the_end(make, log):
     assert log.assigned == [7, 100]
 
 
+def test_what_comes_while_an_outbox_that_started_at_the_end_is_closed_is_read(make, log):
+    make(inbox_from_start=False).turn()
+    log.high = 103
+    make(inbox_from_start=False).turn()
+    assert log.assigned == [100, 100]
+
+
 def test_it_goes_on_where_it_was(world, make, log):
     world.apply(next_offset=42)
     make().turn()
@@ -132,6 +140,22 @@ def test_a_log_that_is_another(world, make, log):
     make().turn()
     assert log.assigned == [0]
     assert len(world.queued()) == 1
+
+
+def test_a_partition_count_that_changes_while_reading_is_noticed(world, make, log, monkeypatch):
+    written, event = sent(world)
+    world.apply(world.answer(event), next_offset=50)
+    monkeypatch.setattr(module, "LOOK_AGAIN_TURNS", 3, raising=False)
+    places = []
+    monkeypatch.setattr(log, "assign", lambda topic, partition, offset: places.append((partition, offset)))
+    listener = make()
+    listener.turn()
+    log.partition_count = next(count for count in range(2, 9) if partition_of(b"alice", count))
+    for _ in range(6):
+        assert listener.turn() is True
+    assert places == [(0, 50), (partition_of(b"alice", log.partition_count), 0)]
+    assert world.queued(), "what was missed meanwhile is asked for"
+    assert world.state(written) == State.SENT
 
 
 def test_records_that_vanish_while_reading_are_noticed(world, make, log):

@@ -1,8 +1,11 @@
 """What is in the outbox after a call, and after a call that failed."""
 
+import contextlib
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -127,6 +130,21 @@ def test_a_file_that_is_no_outbox_is_refused(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("version", [0, tables.VERSION])
+def test_a_database_of_another_program_is_refused_and_left_as_it_is(tmp_path, version):
+    path = tmp_path / "others.sqlite"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE users (name TEXT)")
+        connection.execute(f"PRAGMA user_version = {version}")
+        database = Database(path)
+        with pytest.raises(OutboxError, match="no outbox") as caught:
+            database.open()
+        database.close()
+        assert "move it away" not in caught.value.hint
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("users",)]
+        assert connection.execute("PRAGMA user_version").fetchone() == (version,)
+
+
 def test_an_outbox_is_of_no_use_in_a_forked_child(world):  # case C6
     reader, writer = os.pipe()
     child = os.fork()
@@ -150,6 +168,43 @@ def test_closed_means_closed(world):
     world.database.close()
     with pytest.raises(ClientClosedError):
         world.send()
+
+
+def test_threads_that_ended_leave_no_connection_open(world):
+    made = []
+    for _ in range(20):
+        thread = threading.Thread(target=lambda: made.append(world.database.connection()))
+        thread.start()
+        thread.join()
+    world.send()
+    still_open = []
+    for connection in made:
+        with contextlib.suppress(sqlite3.ProgrammingError):
+            still_open.append(connection.execute("SELECT 1").fetchone())
+    assert len(still_open) <= 1
+
+
+def test_a_signal_may_close_the_client_in_the_middle_of_a_write(tmp_path):
+    code = f"""
+import signal
+from pathlib import Path
+from producers import ClientClosedError
+from tests.unit.producers.world import World
+world = World(Path({str(tmp_path / "alice.sqlite")!r}))
+signal.signal(signal.SIGUSR1, lambda *_: world.database.close())
+try:
+    with world.database.transaction() as connection:
+        connection.execute("DELETE FROM meta")
+        signal.raise_signal(signal.SIGUSR1)
+        connection.execute("DELETE FROM ticks")
+except ClientClosedError:
+    print("closed")
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert result.stdout == "closed\n", result.stderr
+    again = World(tmp_path / "alice.sqlite")
+    assert len(again.send()) == 1  # what the write had begun was undone
+    again.database.close()
 
 
 def test_who_waits_while_it_is_closed_is_told(tmp_path):
@@ -219,6 +274,21 @@ def test_a_block_is_an_event_of_its_conversation(world):
     world.outbox.write_block("bob", "c", Kind.BLOCK)
     (block,) = events(world)
     assert (block.kind, block.subject, block.conversation_id, block.message_id) == (Kind.BLOCK, "bob", "c", bytes(16))
+
+
+def test_a_block_that_was_undone_is_not_sent_after_what_undid_it(world):
+    pump = world.pump()
+    world.outbox.write_block("bob", "c", Kind.BLOCK)
+    world.outbox.write_block("carol", "c", Kind.BLOCK)
+    world.outbox.write_block("bob", "d", Kind.BLOCK)
+    world.run(pump)
+    world.clock.pass_ms(1_900)
+    world.outbox.write_block("bob", "c", Kind.UNBLOCK)
+    world.run(pump, ms=100)
+    sent = [(event.kind, event.subject, event.conversation_id) for _, event in world.broker.log]
+    assert sent.count((Kind.BLOCK, "bob", "c")) == 1
+    assert sent.count((Kind.BLOCK, "carol", "c")) == sent.count((Kind.BLOCK, "bob", "d")) == 2  # nobody answered
+    assert sent.index((Kind.UNBLOCK, "bob", "c")) > sent.index((Kind.BLOCK, "bob", "c"))
 
 
 def test_a_raising_block_leaves_no_trace(world):

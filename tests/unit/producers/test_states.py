@@ -29,6 +29,19 @@ def test_a_no_to_a_receipt_or_cancel_settles_it_and_says_nothing_of_the_message(
         assert verdict(ack(kind, Outcome.REFUSED, Reason.NOT_THE_SENDER)).state == ""
 
 
+@pytest.mark.parametrize(
+    ("outcome", "why", "state", "reason"),
+    [
+        (Outcome.STALE, Reason.ALREADY_SENT, State.SENT, ""),
+        (Outcome.STALE, Reason.ALREADY_FINAL, State.EXPIRED, Reason.EXPIRED),
+        (Outcome.APPLIED, "", State.CANCELLED, Reason.CANCELLED),
+    ],
+)
+def test_why_a_cancel_came_too_late_is_not_why_its_message_failed(outcome, why, state, reason):
+    told = verdict(ack(Kind.CANCEL, outcome, why, state))
+    assert (told.state, told.reason) == (state, reason)
+
+
 def test_a_reused_number_is_taken_but_the_install_ends():
     told = verdict(ack(reason=Reason.SEQUENCE_REUSED))
     assert (told.settles, told.state, told.restart_install, told.reason) == (True, State.SENT, True, "")

@@ -78,6 +78,7 @@ def test_passthrough_settings_reach_the_client():
         ({"delivery.timeout.ms": 1000}, PRODUCER),
         ({"enable.idempotence": "false"}, PRODUCER),
         ({"partitioner": "consistent"}, PRODUCER),
+        ({"delivery.report.only.error": True}, PRODUCER),
         ({"enable.auto.commit": True}, CONSUMER),
         ({"auto.commit.enable": True}, CONSUMER),
         ({"auto.offset.reset": "latest"}, CONSUMER),
