@@ -45,7 +45,7 @@ class Entry(NamedTuple):
 
 
 def _reading(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
 
 
 def states(path: Path) -> Counter[str]:
