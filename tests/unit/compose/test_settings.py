@@ -167,6 +167,21 @@ def test_what_opens_a_gateway_is_a_secret_and_can_stand_in_a_file(tmp_path: Path
     assert "s3cret" not in str(sources(settings))
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.assertion.private.key.pem",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.password",
+        "ssl.key.password",
+        "ssl.keystore.password",
+    ],
+)
+def test_what_opens_kafka_is_a_secret(name: str) -> None:
+    assert "s3cret" not in str(sources(load(flags=[f"kafka.{name}=s3cret"], environ={}, config=None)))
+
+
 def test_what_a_section_does_not_tell_of_itself_is_a_secret() -> None:
     hidden = [known.key for section in SECTIONS for known in known_settings(section) if not known.field.repr]
     assert "webhook.authorization" in hidden
