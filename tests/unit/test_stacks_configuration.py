@@ -102,3 +102,9 @@ def test_the_servers_of_a_cluster_have_numbers_and_cassandra_joins_one_by_one():
     ]
     with pytest.raises(ValueError, match="from 1 to 9"):
         LocalSettings(kafka_nodes=0)
+
+
+@pytest.mark.parametrize("wrong", [{"kafka_port": 70_000}, {"cassandra_port": -1}])
+def test_a_port_that_no_machine_has_is_refused(wrong):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be from 0 to 65535"):
+        LocalSettings(**wrong)

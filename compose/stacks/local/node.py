@@ -11,6 +11,7 @@ from typing import ClassVar, Final, Literal, Protocol
 from compose.stacks.local.jars import Java
 
 NODES_MAX: Final = 9
+_PORT_MAX: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +38,12 @@ class LocalSettings:
     """Where the jars are kept; unset: in the cache folder of the user."""
 
     def __post_init__(self) -> None:
-        """Refuse a number of nodes that makes no stack. Raises ValueError."""
+        """Refuse numbers that make no stack. Raises ValueError."""
         if not (1 <= self.kafka_nodes <= NODES_MAX and 1 <= self.cassandra_nodes <= NODES_MAX):
             raise ValueError(f"kafka_nodes and cassandra_nodes must be from 1 to {NODES_MAX}")
+        for name in ("kafka_port", "cassandra_port"):
+            if not 0 <= getattr(self, name) <= _PORT_MAX:
+                raise ValueError(f"{name} must be from 0 to {_PORT_MAX}")
 
 
 @dataclass(frozen=True, slots=True)
