@@ -91,6 +91,15 @@ def test_a_cassandra_node_of_a_cluster_has_an_address_of_its_own_and_the_first_a
     assert settings["seed_provider"][0]["parameters"] == [{"seeds": "127.0.0.1:2"}]
 
 
+def test_java_reads_the_name_of_any_folder_out_of_the_settings_of_kafka(tmp_path):
+    place = NodePlace("kafka", "127.0.0.1", tmp_path / "née 🎂 \\", {"broker": 1, "controller": 2})
+    (place.folder / "data").mkdir(parents=True)
+    (place.folder / "data" / "meta.properties").touch()  # else it would be formatted
+    KafkaNode(place, "id", 128, 1, {1: "127.0.0.1:2"}).prepare(JAVA, "/jars/*")
+    read = (place.folder / "server.properties").read_text("iso-8859-1")  # as java.util.Properties does
+    assert f"log.dirs={tmp_path}/n\\u00e9e \\ud83c\\udf82 \\\\/data\n" in read
+
+
 def test_the_servers_of_a_cluster_have_numbers_and_cassandra_joins_one_by_one():
     alone, cluster = LocalSettings(), LocalSettings(kafka_nodes=3, cassandra_nodes=3)
     assert [member.name for member in members(alone)] == ["kafka", "cassandra"]

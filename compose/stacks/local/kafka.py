@@ -3,6 +3,7 @@
 A cluster is several of them: each is a controller too, so that one of three may be gone.
 """
 
+import json
 import subprocess
 import time
 from collections.abc import Mapping
@@ -111,7 +112,8 @@ class KafkaNode:
             controllers=self.controllers,
             data_folder=self._data_folder,
         )
-        lines = [f"{name}={value}\n" for name, value in settings.items()]
+        # Java reads it as ISO 8859-1, in which \uXXXX stands for all else and a backslash escapes: as in JSON.
+        lines = [f"{name}={json.dumps(value)[1:-1]}\n" for name, value in settings.items()]
         self._properties_path.write_text("".join(lines), encoding="utf-8")
         self._logging_path.write_text(_LOGGING, encoding="utf-8")
         if not (self._data_folder / "meta.properties").exists():
