@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from compose.stacks.errors import StackError
 from compose.stacks.local.cassandra import CassandraNode, cassandra_yaml
 from compose.stacks.local.jars import Java
 from compose.stacks.local.kafka import KafkaNode, server_properties
@@ -98,6 +99,14 @@ def test_java_reads_the_name_of_any_folder_out_of_the_settings_of_kafka(tmp_path
     KafkaNode(place, "id", 128, 1, {1: "127.0.0.1:2"}).prepare(JAVA, "/jars/*")
     read = (place.folder / "server.properties").read_text("iso-8859-1")  # as java.util.Properties does
     assert f"log.dirs={tmp_path}/n\\u00e9e \\ud83c\\udf82 \\\\/data\n" in read
+
+
+def test_a_folder_that_kafka_would_take_for_two_is_refused(tmp_path):
+    place = NodePlace("kafka", "127.0.0.1", tmp_path / "a,b", {"broker": 1, "controller": 2})
+    with pytest.raises(StackError, match="comma") as raised:
+        KafkaNode(place, "id", 128, 1, {1: "127.0.0.1:2"}).prepare(JAVA, "/jars/*")
+    assert "stack.folder" in raised.value.hint
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_servers_of_a_cluster_have_numbers_and_cassandra_joins_one_by_one():

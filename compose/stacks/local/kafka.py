@@ -105,6 +105,9 @@ class KafkaNode:
 
     def prepare(self, java: Java, class_path: str) -> None:
         """Write server.properties and the logging settings, and format the storage the first time."""
+        if "," in str(self._data_folder):
+            message = f"{self.place.folder} has a comma in its name, which Kafka takes for the end of one of several"
+            raise StackError(message, hint="name another folder: the setting stack.folder")
         self.place.folder.mkdir(parents=True, exist_ok=True)
         settings = server_properties(
             number=self.number,
