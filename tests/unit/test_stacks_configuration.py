@@ -122,6 +122,12 @@ def test_the_servers_of_a_cluster_have_numbers_and_cassandra_joins_one_by_one():
         LocalSettings(kafka_nodes=0)
 
 
+@pytest.mark.parametrize("wrong", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_wait_for_a_server_has_an_end(wrong):
+    with pytest.raises(ValueError, match="start_timeout_s must be above 0"):
+        LocalSettings(start_timeout_s=wrong)
+
+
 @pytest.mark.parametrize("wrong", [{"kafka_port": 70_000}, {"cassandra_port": -1}])
 def test_a_port_that_no_machine_has_is_refused(wrong):
     with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be from 0 to 65535"):

@@ -5,6 +5,7 @@ One Kafka node and one Cassandra node make the usual stack; a cluster is more no
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Protocol
 
@@ -41,6 +42,8 @@ class LocalSettings:
         """Refuse numbers that make no stack. Raises ValueError."""
         if not (1 <= self.kafka_nodes <= NODES_MAX and 1 <= self.cassandra_nodes <= NODES_MAX):
             raise ValueError(f"kafka_nodes and cassandra_nodes must be from 1 to {NODES_MAX}")
+        if not 0 < self.start_timeout_s < inf:  # nan is neither
+            raise ValueError("start_timeout_s must be above 0")
         for name in ("kafka_port", "cassandra_port"):
             if not 0 <= getattr(self, name) <= _PORT_MAX:
                 raise ValueError(f"{name} must be from 0 to {_PORT_MAX}")
