@@ -19,3 +19,9 @@ def test_the_outbox_of_any_user_is_read(user: str, tmp_path: Path) -> None:
         assert [(entry.user, entry.what) for entry in outboxes.entries(path, raw)] == [(user, "written")]
         assert outboxes.conversation_of(path, raw) == direct_conversation(user, "ben")
         assert outboxes.states(path).total() == len(outboxes.own_messages(path)) == 1
+
+
+def test_a_file_that_sqlite_cannot_open_tells_nothing(tmp_path: Path) -> None:
+    nowhere = tmp_path / "gone.sqlite"
+    assert outboxes.entries(nowhere, bytes(16)) == []
+    assert outboxes.conversation_of(nowhere, bytes(16)) is None
