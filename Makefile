@@ -23,7 +23,7 @@ CAN_COMPILE := command -v cc >/dev/null && $(BIN)/python -c 'import pathlib, sys
 COMPILED := build/compiled
 COMPILED_STAMP := $(COMPILED)/.built
 # Imports take the compiled build; `python -m` would look into the source tree first.
-WITH_COMPILED := PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/$(COMPILED):$(CURDIR)
+WITH_COMPILED := PYTHONSAFEPATH=1 PYTHONPATH="$(CURDIR)/$(COMPILED):$(CURDIR)"
 # Not the page of the life-cycle: compiled modules have no docstrings.
 COMPILED_TESTS := tests/unit/schemas tests/unit/consumers tests/unit/stores tests/unit/test_fold.py \
 	tests/unit/test_resend.py --ignore tests/unit/schemas/test_diagrams.py

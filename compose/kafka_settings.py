@@ -9,6 +9,7 @@ from confluent_kafka import KafkaException, Producer
 from compose.errors import SettingsError
 from schemas.topics import Setting
 
+_SERVERS: Final = "bootstrap.servers"
 _UNKNOWN: Final = "No such configuration property"
 USUAL: Final = (
     "allow.auto.create.topics", "api.version.request.timeout.ms", "batch.num.messages", "batch.size",
@@ -39,6 +40,11 @@ def check(settings: Mapping[str, Setting], source_of: Mapping[str, str]) -> None
 
     `source_of` names where each setting comes from.
     """
+    servers = settings.get(_SERVERS)
+    if isinstance(servers, str) and not servers.strip(", "):
+        raise SettingsError(
+            f"{source_of.get(_SERVERS, '[kafka]')}: kafka.{_SERVERS} names no server", "Name one by host:port."
+        )
     said = _complaint(settings)
     if said is None:
         return

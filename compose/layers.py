@@ -20,7 +20,7 @@ OF_TESTS: Final = "TWOTICK_TEST_"
 FILE_SUFFIX: Final = "_file"
 """`password_file = "/run/secrets/x"` says: the password stands in that file."""
 _SECRET_ENDINGS: Final = (
-    *("password", "secret", "pem", "token", "authorization", "sasl.oauthbearer.config"),
+    *("password", "passphrase", "secret", "pem", "token", "authorization", "sasl.oauthbearer.config"),
     *("webhook", "webhook.url"),
 )
 """A webhook's address is its key: whoever has it may post there."""

@@ -45,7 +45,7 @@ class Entry(NamedTuple):
 
 
 def _reading(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
 
 
 def states(path: Path) -> Counter[str]:
@@ -82,12 +82,12 @@ def arrivals(path: Path) -> Iterator[Arrival]:
 
 def entries(path: Path, message_id: bytes) -> list[Entry]:
     """Return all that an outbox knows of a message, whether its user sent or received it; empty for other files."""
-    with closing(_reading(path)) as connection:
-        try:
+    try:
+        with closing(_reading(path)) as connection:
             user = connection.execute("SELECT value FROM meta WHERE name = 'user'").fetchone()[0]
             rows = connection.execute(_ENTRIES, {"id": message_id}).fetchall()
-        except (sqlite3.DatabaseError, TypeError):  # not an outbox, or one that is still being made
-            return []
+    except (sqlite3.DatabaseError, TypeError):  # not an outbox, not ours to read, or one that is still being made
+        return []
     return [Entry(at, user, what, version, actor) for at, what, version, actor in rows]
 
 
@@ -95,11 +95,11 @@ def conversation_of(path: Path, message_id: bytes) -> str | None:
     """Return the conversation of a message that an outbox knows."""
     sql = """SELECT conversation_id FROM messages WHERE :id IN (message_id, first_id)
         UNION SELECT conversation_id FROM deliveries WHERE message_id = :id"""
-    with closing(_reading(path)) as connection:
-        try:
+    try:
+        with closing(_reading(path)) as connection:
             row = connection.execute(sql, {"id": message_id}).fetchone()
-        except sqlite3.DatabaseError:  # not an outbox, or one that is still being made
-            return None
+    except sqlite3.DatabaseError:  # not an outbox, not ours to read, or one that is still being made
+        return None
     return None if row is None else str(row[0])
 
 

@@ -56,7 +56,7 @@ class RegistrySettings:
         """Refuse what cannot work. Raises ValueError."""
         for url in self.url.split(",") if self.url else ():
             if urlsplit(url.strip()).scheme not in {"http", "https"} or not urlsplit(url.strip()).hostname:
-                raise ValueError(f"url must be http://... or https://..., not {url}")
+                raise ValueError("url must be http://... or https://...")
             if urlsplit(url.strip()).username is not None:
                 raise ValueError("url holds a user name; set username and password_file instead")
         if bool(self.username) != bool(self.password):

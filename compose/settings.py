@@ -235,7 +235,11 @@ def _converted(given: Given, wanted: Any) -> object:  # noqa: ANN401 - a type fo
         raise SettingsError(
             f"{given.source}: {given.key}{shown}: {why}", "Change it; docs/settings.md names what it takes."
         ) from None
-    return converted.expanduser() if isinstance(converted, Path) else converted
+    if not isinstance(converted, Path):
+        return converted
+    if not given.value:
+        raise SettingsError(f"{given.source}: {given.key} is empty", "Name a path, or leave the setting out.")
+    return converted.expanduser()
 
 
 def _is_list(wanted: Any) -> bool:  # noqa: ANN401 - a type form

@@ -17,6 +17,10 @@ def _time_of(record: logging.LogRecord) -> str:
     return strftime("%Y-%m-%dT%H:%M:%S", gmtime(record.created)) + f".{int(record.msecs):03d}Z"
 
 
+def _harmless(text: str) -> str:
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 class JsonFormatter(logging.Formatter):
     """One JSON object a line; times are UTC."""
 
@@ -43,9 +47,11 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         fields = " ".join(f"{name}={json.dumps(value, default=str)}" for name, value in fields_of(record).items())
-        text = f"{_time_of(record)} {record.levelname:<8} {self._node} {record.getMessage()}"
+        text = f"{_time_of(record)} {record.levelname:<8} {self._node} {_harmless(record.getMessage())}"
         line = f"{text} {fields}".rstrip()
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        if not record.exc_info:
+            return line
+        return "\n".join([line, *map(_harmless, self.formatException(record.exc_info).split("\n"))])
 
 
 def configure(*, node: str, json_lines: bool, level: str) -> None:

@@ -27,7 +27,7 @@ class Watermarks(Protocol):
 
 
 class Status:
-    """Looks at a worker's parts and changes nothing. For the worker's thread."""
+    """Looks at a worker's parts and changes nothing. For the worker's thread; `running` also for the metrics'."""
 
     def __init__(  # noqa: PLR0913 - the parts that are looked at
         self,
@@ -84,13 +84,14 @@ class Status:
     def running(self, *, turns: int, config_version: int, stopping: bool) -> dict[str, object]:
         """Return all of it."""
         now_ms, owned = clock.now_ms(), self._assignment.owned()
+        every = list(self._assignment.held.values())  # in one step: more may come while the metrics are asked for
         return {
             **self._head(turns, now_ms),
             "state": self.state(stopping=stopping),
             "cause": self._outage.cause or ("no broker answers" if self._publisher.down else ""),
             "generation": self._generation,
             "config_version": config_version,
-            "waiting": sorted(h.partition for h in self._assignment.held.values() if h.stage is Stage.TAKING),
+            "waiting": sorted(held.partition for held in every if held.stage is Stage.TAKING),
             "partitions": [held.partition for held, _ in owned],
             "details": [self._details(held, owner, now_ms) for held, owner in owned],
             "counters": self._counters.as_dict(),

@@ -31,6 +31,7 @@ def _show(
 
 
 def _rows(wiring: Wiring, *, with_sources: bool) -> Iterator[Mapping[str, object]]:
+    wiring.kafka()  # what librdkafka does not know is no setting, and may be a secret under a name that is misspelt
     for one in wiring.settings.effective():
         row: dict[str, object] = {"setting": one.key, "value": one.value}
         yield {**row, "source": one.source} if with_sources else row

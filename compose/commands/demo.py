@@ -39,10 +39,13 @@ def _demo(  # noqa: PLR0913 - its options
     from compose.demo.report import as_json, show
     from compose.demo.screen import open_screen
     from compose.demo.show import Wish, play
+    from compose.sections import StackSettings
 
     wiring: Wiring = context.obj
+    # Before anything is made or drawn: it may be wrong.
+    servers = wiring.settings.section("stack", StackSettings) if stack == "local" else StackSettings()
     wish = Wish(stack=stack, messages=messages, workers=workers, seed=seed, keep=keep)
-    report = play(wiring, wish, open_screen(quiet=json))
+    report = play(servers, wish, open_screen(quiet=json))
     if json:
         sys.stdout.write(as_json(report) + "\n")
     else:

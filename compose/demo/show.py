@@ -23,6 +23,7 @@ from compose.demo.report import Report
 from compose.demo.run import Demo, Options, Outcome
 from compose.demo.screen import Screen
 from compose.demo.stage import EmbeddedStage, LocalStage, Stage, config_text
+from compose.errors import ComposeError
 from compose.sections import StackSettings
 from compose.stacks.local import LocalStack
 from compose.wiring import Wiring
@@ -45,23 +46,30 @@ class Wish:
     keep: bool
 
 
-def play(wiring: Wiring, wish: Wish, screen: Screen) -> Report:
-    """Run a demo and return its report; whatever was started is stopped, whatever was made is removed."""
+def play(servers: StackSettings, wish: Wish, screen: Screen) -> Report:
+    """Run a demo and return its report; whatever was started is stopped, whatever was made is removed.
+
+    Where the demo itself fails (ComposeError), its folder stays: the error's hint may name a file in it.
+    """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="twotick-demo-"))
-    stage = _stage(wiring, wish, folder, lambda line: screen.event(line, seconds=time.monotonic() - began))
+    stage = _stage(servers, wish, folder, lambda line: screen.event(line, seconds=time.monotonic() - began))
     # They would count for more than the demo's own file: its clients would send to the servers that they name.
     for name in layers.settings_variables(os.environ):
         del os.environ[name]
+    keep = wish.keep
     try:
         config = prepared(stage, folder)
         outcome = _run(config, wish, folder, screen)
+    except ComposeError:
+        keep = True
+        raise
     finally:
         screen.close()
         stage.stop()
-        if not wish.keep:
+        if not keep:
             shutil.rmtree(folder, ignore_errors=True)
     return _report(outcome, wish, folder)
 
@@ -71,11 +79,10 @@ def _end(number: int, _frame: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
-def _stage(wiring: Wiring, wish: Wish, folder: Path, say: Callable[[str], None]) -> Stage:
+def _stage(servers: StackSettings, wish: Wish, folder: Path, say: Callable[[str], None]) -> Stage:
     if wish.stack == "embedded":
         return EmbeddedStage(folder)
-    settings = wiring.settings.section("stack", StackSettings)
-    return LocalStage(LocalStack(settings.folder, settings.local), say, keep=wish.keep)
+    return LocalStage(LocalStack(servers.folder, servers.local), say, keep=wish.keep)
 
 
 def prepared(stage: Stage, folder: Path) -> Path:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -30,6 +30,7 @@ class LogForm(StrEnum):
     JSON = "json"
 
 
+PORT_MAX: Final = 65_535
 _CODES = "\n\n".join(f"{int(code)}: {text}." for code, text in EXIT_CODES.items())
 _EPILOG = f"Exit codes, of each worker (`code` in the log) and so of the command:\n\n{_CODES}"
 
@@ -49,7 +50,7 @@ def _consume(  # noqa: PLR0913 - one parameter an option
         int | None,
         typer.Option(
             min=0,
-            max=65_000,
+            max=PORT_MAX,
             help="Prometheus port of the first worker, the others follow; by default worker.metrics_port.",
         ),
     ] = None,
@@ -92,6 +93,11 @@ def _consume(  # noqa: PLR0913 - one parameter an option
     webhook = _webhook(factory, deliver, deliver_to)
     if slot is not None:
         raise typer.Exit(_worker(factory, settings, slot, webhook))
+    if settings.metrics_port and settings.metrics_port + workers - 1 > PORT_MAX:
+        raise typer.BadParameter(
+            f"from {settings.metrics_port} on there is no port for each of {workers} workers",
+            param_hint="--metrics-port",
+        )
     options = [f"--protocol={settings.protocol}", f"--metrics-port={settings.metrics_port}"]
     options += [f"--log={log.value}", f"--log-level={settings.log_level}"]
     options += [f"--deliver={deliver}"] if deliver else []

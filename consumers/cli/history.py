@@ -41,6 +41,7 @@ def _history(
 ) -> None:
     """Show a conversation's messages as the store has them, newest first. Exits with 3 where there are none."""
     from consumers.cli.errors import NotFoundError
+    from schemas.identity import direct_conversation
 
     factory: StoreFactory = context.obj
     store = factory.open_store()
@@ -51,8 +52,9 @@ def _history(
     if not found:
         raise NotFoundError(
             f"{factory.store_name()} has no message of conversation {conversation}",
-            "Its id is shown by `twotick outbox list`; that of two users is `direct:` and their ids. Another store is "
-            "named by the settings, such as TWOTICK_STORE__KIND=cassandra.",
+            "Its id is shown by `twotick outbox list`; that of two users is `direct:` and their ids, sorted and quoted "
+            f"as in addresses: {direct_conversation('zoe', 'ann@example.org')}. Another store is named by the "
+            "settings, such as TWOTICK_STORE__KIND=cassandra.",
         )
     factory.show(found, _COLUMNS, output)
 

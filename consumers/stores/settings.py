@@ -43,7 +43,9 @@ class CassandraSettings:
     """Cassandra partitions in a batch: its `unlogged_batch_across_partitions_warn_threshold`."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a bound of nothing, a wait that is none, or a port that cannot be."""
+        """Raise ValueError for a bound of nothing, a wait that is none, or a place that cannot be."""
+        if not self.contact_points:
+            raise ValueError("contact_points is empty")
         if not 1 <= self.port <= _PORT_MAX:
             raise ValueError(f"port is {self.port}, ports go from 1 to {_PORT_MAX}")
         # Said so that nan, which is neither above nor below, is refused too.

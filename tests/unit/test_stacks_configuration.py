@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from compose.stacks.errors import StackError
 from compose.stacks.local.cassandra import CassandraNode, cassandra_yaml
 from compose.stacks.local.jars import Java
 from compose.stacks.local.kafka import KafkaNode, server_properties
@@ -91,6 +92,23 @@ def test_a_cassandra_node_of_a_cluster_has_an_address_of_its_own_and_the_first_a
     assert settings["seed_provider"][0]["parameters"] == [{"seeds": "127.0.0.1:2"}]
 
 
+def test_java_reads_the_name_of_any_folder_out_of_the_settings_of_kafka(tmp_path):
+    place = NodePlace("kafka", "127.0.0.1", tmp_path / "née 🎂 \\", {"broker": 1, "controller": 2})
+    (place.folder / "data").mkdir(parents=True)
+    (place.folder / "data" / "meta.properties").touch()  # else it would be formatted
+    KafkaNode(place, "id", 128, 1, {1: "127.0.0.1:2"}).prepare(JAVA, "/jars/*")
+    read = (place.folder / "server.properties").read_text("iso-8859-1")  # as java.util.Properties does
+    assert f"log.dirs={tmp_path}/n\\u00e9e \\ud83c\\udf82 \\\\/data\n" in read
+
+
+def test_a_folder_that_kafka_would_take_for_two_is_refused(tmp_path):
+    place = NodePlace("kafka", "127.0.0.1", tmp_path / "a,b", {"broker": 1, "controller": 2})
+    with pytest.raises(StackError, match="comma") as raised:
+        KafkaNode(place, "id", 128, 1, {1: "127.0.0.1:2"}).prepare(JAVA, "/jars/*")
+    assert "stack.folder" in raised.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_servers_of_a_cluster_have_numbers_and_cassandra_joins_one_by_one():
     alone, cluster = LocalSettings(), LocalSettings(kafka_nodes=3, cassandra_nodes=3)
     assert [member.name for member in members(alone)] == ["kafka", "cassandra"]
@@ -102,3 +120,15 @@ def test_the_servers_of_a_cluster_have_numbers_and_cassandra_joins_one_by_one():
     ]
     with pytest.raises(ValueError, match="from 1 to 9"):
         LocalSettings(kafka_nodes=0)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_wait_for_a_server_has_an_end(wrong):
+    with pytest.raises(ValueError, match="start_timeout_s must be above 0"):
+        LocalSettings(start_timeout_s=wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"kafka_port": 70_000}, {"cassandra_port": -1}])
+def test_a_port_that_no_machine_has_is_refused(wrong):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be from 0 to 65535"):
+        LocalSettings(**wrong)

@@ -167,3 +167,20 @@ def test_logs_are_kept_for_one_start_back(tmp_path):
     fresh_log(path).write_text("first")
     fresh_log(path).write_text("second" + os.linesep)
     assert (path.read_text().strip(), path.with_suffix(".log.1").read_text()) == ("second", "first")
+
+
+def test_removing_data_leaves_what_the_servers_did_not_write(tmp_path):
+    for name in ("logs", "kafka"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "precious").touch()
+    LocalStack(tmp_path).down(remove_data=True)
+    assert (tmp_path / "logs" / "precious").exists()
+    assert (tmp_path / "kafka" / "precious").exists()
+
+
+def test_removing_data_removes_all_that_the_servers_wrote(stack_of_failing_servers):
+    with pytest.raises(ServerDiedError):
+        stack_of_failing_servers.up(no_progress)
+    assert {"kafka", "logs"} <= {path.name for path in stack_of_failing_servers.data_folder.iterdir()}
+    stack_of_failing_servers.down(remove_data=True)
+    assert {path.name for path in stack_of_failing_servers.data_folder.iterdir()} <= {"lock", "state.json"}

@@ -13,13 +13,17 @@ from compose.stacks.local import LocalSettings, LocalStack, ServerStatus, defaul
 
 def main() -> int:
     """Run one command; rows go to standard output, progress and errors to standard error."""
-    arguments = _parser().parse_args()
-    settings = LocalSettings(
-        kafka_port=arguments.kafka_port,
-        cassandra_port=arguments.cassandra_port,
-        kafka_nodes=arguments.kafka_nodes,
-        cassandra_nodes=arguments.cassandra_nodes,
-    )
+    parser = _parser()
+    arguments = parser.parse_args()
+    try:
+        settings = LocalSettings(
+            kafka_port=arguments.kafka_port,
+            cassandra_port=arguments.cassandra_port,
+            kafka_nodes=arguments.kafka_nodes,
+            cassandra_nodes=arguments.cassandra_nodes,
+        )
+    except ValueError as error:
+        parser.error(str(error))
     try:
         _run(LocalStack(arguments.folder, settings), arguments)
     except StackError as error:

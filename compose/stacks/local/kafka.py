@@ -3,6 +3,7 @@
 A cluster is several of them: each is a controller too, so that one of three may be gone.
 """
 
+import json
 import subprocess
 import time
 from collections.abc import Mapping
@@ -104,6 +105,9 @@ class KafkaNode:
 
     def prepare(self, java: Java, class_path: str) -> None:
         """Write server.properties and the logging settings, and format the storage the first time."""
+        if "," in str(self._data_folder):
+            message = f"{self.place.folder} has a comma in its name, which Kafka takes for the end of one of several"
+            raise StackError(message, hint="name another folder: the setting stack.folder")
         self.place.folder.mkdir(parents=True, exist_ok=True)
         settings = server_properties(
             number=self.number,
@@ -111,7 +115,8 @@ class KafkaNode:
             controllers=self.controllers,
             data_folder=self._data_folder,
         )
-        lines = [f"{name}={value}\n" for name, value in settings.items()]
+        # Java reads it as ISO 8859-1, in which \uXXXX stands for all else and a backslash escapes: as in JSON.
+        lines = [f"{name}={json.dumps(value)[1:-1]}\n" for name, value in settings.items()]
         self._properties_path.write_text("".join(lines), encoding="utf-8")
         self._logging_path.write_text(_LOGGING, encoding="utf-8")
         if not (self._data_folder / "meta.properties").exists():

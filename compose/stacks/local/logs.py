@@ -1,5 +1,6 @@
 """The servers' log files: one per server and start, the one before kept beside it."""
 
+from contextlib import suppress
 from pathlib import Path
 
 TAIL_LINES = 20
@@ -12,8 +13,20 @@ def fresh_log(path: Path) -> Path:
     """Move the log of the last start aside and return the path, so that a log tells of one start alone."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
-        path.replace(path.with_suffix(".log.1"))
+        path.replace(_before(path))
     return path
+
+
+def remove_logs(path: Path) -> None:
+    """Delete a server's logs, and their folder where nothing else is in it."""
+    for each in (path, _before(path)):
+        each.unlink(missing_ok=True)
+    with suppress(OSError):
+        path.parent.rmdir()
+
+
+def _before(path: Path) -> Path:
+    return path.with_suffix(".log.1")
 
 
 def log_tail(path: Path) -> str:

@@ -5,12 +5,14 @@ One Kafka node and one Cassandra node make the usual stack; a cluster is more no
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Protocol
 
 from compose.stacks.local.jars import Java
 
 NODES_MAX: Final = 9
+_PORT_MAX: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +39,14 @@ class LocalSettings:
     """Where the jars are kept; unset: in the cache folder of the user."""
 
     def __post_init__(self) -> None:
-        """Refuse a number of nodes that makes no stack. Raises ValueError."""
+        """Refuse numbers that make no stack. Raises ValueError."""
         if not (1 <= self.kafka_nodes <= NODES_MAX and 1 <= self.cassandra_nodes <= NODES_MAX):
             raise ValueError(f"kafka_nodes and cassandra_nodes must be from 1 to {NODES_MAX}")
+        if not 0 < self.start_timeout_s < inf:  # nan is neither
+            raise ValueError("start_timeout_s must be above 0")
+        for name in ("kafka_port", "cassandra_port"):
+            if not 0 <= getattr(self, name) <= _PORT_MAX:
+                raise ValueError(f"{name} must be from 0 to {_PORT_MAX}")
 
 
 @dataclass(frozen=True, slots=True)

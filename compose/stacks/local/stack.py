@@ -19,7 +19,7 @@ from compose.stacks.local import ports, processes, state
 from compose.stacks.local.cassandra import DATACENTER, CassandraNode
 from compose.stacks.local.jars import Java, class_path, default_jars_folder, find_java
 from compose.stacks.local.kafka import KafkaNode
-from compose.stacks.local.logs import fresh_log, log_tail
+from compose.stacks.local.logs import fresh_log, log_tail, remove_logs
 from compose.stacks.local.members import Member, first_of, member_named, members, waves
 from compose.stacks.local.node import LocalSettings, Node, NodePlace
 from compose.stacks.local.status import ServerState, ServerStatus, StackAddresses
@@ -77,8 +77,9 @@ class LocalStack:
             if remove_data:
                 known.servers.clear()
                 known.cluster_id = state.new_cluster_id()
-                for folder in (*names, "logs"):
-                    shutil.rmtree(self.data_folder / folder, ignore_errors=True)
+                for name in names:
+                    shutil.rmtree(self.data_folder / name, ignore_errors=True)
+                    remove_logs(self._log_path(name))
 
     def start(self, name: str, progress: Progress | None = None) -> None:
         """Start one server, or mend it, and wait until it is healthy."""

@@ -30,3 +30,10 @@ def test_every_guess_exists(name: str) -> None:
     with pytest.raises(SettingsError) as caught:
         check({name: "\x00not a value of anything", "there.is.none": 1}, {})
     assert f"there is no setting kafka.{name}" not in caught.value.message
+
+
+@pytest.mark.parametrize("nobody", ["", " ", ",", " , "])
+def test_no_server_at_all_is_refused(nobody: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        check({"bootstrap.servers": nobody}, {"bootstrap.servers": "--set kafka.bootstrap.servers"})
+    assert caught.value.message == "--set kafka.bootstrap.servers: kafka.bootstrap.servers names no server"

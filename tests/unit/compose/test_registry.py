@@ -151,3 +151,10 @@ def test_workers_need_it_and_clients_take_messages_without(registry, tmp_path, m
     assert wiring.codec().encode(RECORD)[0] == 0
     assert wiring.again()._client_codec(offline=True).encode(RECORD)[0] == 0
     assert Wiring().codec() is PLAIN
+
+
+@pytest.mark.parametrize("url", ["ftp://me:s3cret@host", "me:s3cret@host", "http://me:s3cret@host", "http://"])
+def test_a_wrong_address_is_not_repeated_with_the_password_in_it(url: str) -> None:
+    with pytest.raises(ValueError, match="url") as caught:
+        RegistrySettings(url=url)
+    assert "s3cret" not in str(caught.value)

@@ -155,6 +155,13 @@ def test_the_address_of_a_webhook_is_a_secret() -> None:
     assert shown["worker.alert_webhook"] == "********"
 
 
+@pytest.mark.parametrize("key", ["store.path", "stack.folder", "store.cassandra.ca_file", "worker.status_folder"])
+def test_an_empty_path_is_not_taken_for_the_current_folder(key: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        sources(load(flags=[f"{key}="], environ={}, config=None))
+    assert caught.value.message == f"--set {key}: {key} is empty"
+
+
 def test_what_opens_a_gateway_is_a_secret_and_can_stand_in_a_file(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("Bearer s3cret\n")
@@ -165,6 +172,21 @@ def test_what_opens_a_gateway_is_a_secret_and_can_stand_in_a_file(tmp_path: Path
     settings = load(environ=environ, config=None)
     assert settings.section("webhook", WebhookSettings).authorization == "Bearer s3cret"
     assert "s3cret" not in str(sources(settings))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.oauthbearer.assertion.private.key.pem",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.password",
+        "ssl.key.password",
+        "ssl.keystore.password",
+    ],
+)
+def test_what_opens_kafka_is_a_secret(name: str) -> None:
+    assert "s3cret" not in str(sources(load(flags=[f"kafka.{name}=s3cret"], environ={}, config=None)))
 
 
 def test_what_a_section_does_not_tell_of_itself_is_a_secret() -> None:

@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner
 
+from compose.errors import SettingsError
 from compose.main import build_app
 from compose.wiring import Wiring
 from consumers.cli.errors import NotFoundError
@@ -26,6 +27,14 @@ def test_a_command_that_reads_makes_no_store_and_names_the_one_that_is_missing(
         assert (str(ran.exception), ran.exception.exit_code) == (missing, 3)
         assert "TWOTICK_STORE__KIND=cassandra" in ran.exception.hint
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_librdkafka_does_not_know_is_not_shown_as_a_setting(tmp_path: Path) -> None:
+    flags = ["--set", f"stack.folder={tmp_path}", "--set", "kafka.sasl.pasword=s3cret"]
+    ran = CliRunner().invoke(build_app(), [*flags, "config", "show"])
+    assert isinstance(ran.exception, SettingsError)
+    assert "s3cret" not in ran.output
+    assert ran.exception.hint == "Did you mean kafka.sasl.password?"
 
 
 def test_a_store_that_is_made_is_there_for_those_that_read(tmp_path: Path) -> None:

@@ -251,6 +251,15 @@ def test_log_lines_carry_fields_and_no_control_characters() -> None:
     assert "\x1b" not in TextFormatter("n-0").format(record)
 
 
+def test_a_text_line_of_a_library_is_one_line_without_control_characters_and_so_is_each_of_its_trace() -> None:
+    error = ValueError("no \x1b[2J such host")
+    told = (ValueError, error, None)
+    record = logging.makeLogRecord({"msg": "a \x1b[1m host\nforged", "levelname": "WARNING", "exc_info": told})
+    first, *trace = TextFormatter("n-0").format(record).split("\n")
+    assert first.endswith("WARNING  n-0 a \\x1b[1m host\\nforged")
+    assert trace[-1] == "ValueError: no \\x1b[2J such host"
+
+
 def test_a_status_file_is_replaced_whole(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "worker.json"
     write_status(path, {"turns": 1})

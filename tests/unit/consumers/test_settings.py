@@ -73,6 +73,7 @@ def test_schedules(name: str, wrong: float) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
+        {"contact_points": ()},
         {"port": 0},
         {"port": 65_536},
         {"connect_timeout_s": 0.0},

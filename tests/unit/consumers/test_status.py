@@ -5,6 +5,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_INVALID, TopicPartition
 
+from consumers.counters import Counters
 from consumers.held import HeldPartition, Stage
 from consumers.status import Status
 from tests.unit.consumers.world import owner_of
@@ -40,3 +41,31 @@ def test_a_partition_that_is_never_fetched_lags_all_the_same() -> None:
 
 def test_what_was_heard_since_counts_as_well() -> None:
     assert lag(end=7, heard=9) == 9
+
+
+class Meanwhile:
+    """A partition that is being taken; when it is looked at, the worker's thread takes another one."""
+
+    partition = 0
+
+    def __init__(self, held: dict[int, Any]) -> None:
+        self._held = held
+
+    @property
+    def stage(self) -> Stage:
+        """Say that it is not taken yet."""
+        self._held[1] = HeldPartition(1)
+        return Stage.TAKING
+
+
+def test_partitions_may_come_while_the_metrics_are_asked_for() -> None:
+    held: dict[int, Any] = {}
+    held[0] = Meanwhile(held)
+    assignment: Any = SimpleNamespace(owned=list, held=held)
+    parts: dict[str, Any] = {
+        "outage": SimpleNamespace(active=False, cause=""),
+        "publisher": SimpleNamespace(down=False),
+        "counters": Counters(),
+    }
+    status = Status(node="n", generation=1, assignment=assignment, **parts)
+    assert status.running(turns=1, config_version=0, stopping=False)["waiting"] == [0]

@@ -13,6 +13,7 @@ from consumers.migrate import ObstacleError
 from consumers.migrate_steps import Step, StepKind
 from consumers.rows import ConversationWrite
 from consumers.stores.sqlite import SqliteStore
+from schemas.identity import direct_conversation
 from tests.contract.made import T, conversation, id_of, made, moved, write
 
 CHANGE = Step(StepKind.CHANGE, "topic t", "create it")
@@ -91,6 +92,7 @@ def test_history_of_an_unknown_conversation_is_not_found(tmp_path: Path) -> None
     assert isinstance(result.exception, NotFoundError)
     assert result.exception.exit_code == 3
     assert str(result.exception) == "the test's store has no message of conversation nobody"
+    assert f": {direct_conversation('ann@example.org', 'zoe')}." in result.exception.hint
 
 
 def test_without_execute_steps_are_shown_and_nothing_is_done(tmp_path: Path) -> None:
