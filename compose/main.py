@@ -6,6 +6,7 @@ Only what `--help` needs is imported here; each command imports its own needs wh
 import os
 import sys
 import traceback
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
@@ -79,6 +80,7 @@ def _twotick(
 def main() -> NoReturn:
     """Run the command line and end the process with one of the exit codes."""
     _open_closed_streams()
+    _take_every_character()
     app = build_app()
     try:
         app(prog_name="twotick")
@@ -95,6 +97,12 @@ def _open_closed_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - for good
+
+
+def _take_every_character() -> None:
+    r"""Let a stream that is not in UTF-8 show what it has no character for as \uXXXX, as stderr does by itself."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _code(end: SystemExit) -> int:

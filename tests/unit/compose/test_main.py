@@ -114,3 +114,10 @@ def test_without_standard_streams_nothing_is_printed_and_all_is_done(tmp_path: P
 )
 def test_each_kind_of_error_has_its_exit_code(error: Exception, code: int) -> None:
     assert exit_code(error) == code
+
+
+def test_what_the_output_has_no_character_for_is_shown_all_the_same(tmp_path: Path):
+    shown = ("--set", "user.name=jos\u00e9", "config", "show", "--output")
+    for form, told in (("jsonl", "jos\\"), ("table", "jos\\xe9")):
+        done = twotick(*shown, form, cwd=tmp_path, PYTHONIOENCODING="ascii")
+        assert (done.returncode, told in done.stdout) == (0, True), done.stderr
