@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
@@ -24,7 +23,7 @@ from consumers.replay.rebuild import REPLAYER
 from consumers.replay.seed import write_of
 from consumers.replay.writes import Writes
 from consumers.rows import NOWHERE, ConversationRow, ConversationWrite, MessageWrite, Owner, Position
-from consumers.stores.contract import MessageKey, Store, StoredMessage
+from consumers.stores.contract import Done, MessageKey, Store, StoredMessage
 from schemas.partitioner import partition_of
 
 PAGE_ROWS: Final = 500
@@ -151,9 +150,7 @@ class Comparison:
     def _mend(self, differing: Sequence[tuple[StoredMessage, Compared]]) -> frozenset[MessageKey]:
         """Write rows as the log makes them, under their own stamps; return those that are as they should be then."""
         by_key = {ours.key: ours for ours, _ in differing}
-        for ours in by_key.values():
-            write = write_of(ours, ours.row, [step for step, _ in ours.transitions])
-            self._put(ours.row.conversation_id, [write])
+        self._put(write_of(ours, ours.row, [step for step, _ in ours.transitions]) for ours in by_key.values())
         again = self._live.messages(list(by_key))
         return frozenset(
             key
@@ -161,21 +158,28 @@ class Comparison:
             if compare_message(ours, again.get(key), self._reach(ours)).verdict not in DIFFERENCES
         )
 
-    def _put(
-        self, name: str, messages: Sequence[MessageWrite], conversations: Sequence[ConversationWrite] = ()
-    ) -> None:
-        """Write rows of one conversation; whether they are as they should be then is for whoever reads them again."""
-        writes = Writes(self._live.mend, self._owner(self._partition(name)))
-        with suppress(VersionConflictError):
-            writes.submit(messages, conversations, _nothing)
+    def _put(self, rows: Iterable[MessageWrite | ConversationWrite]) -> None:
+        """Write rows, each by itself; whether they are as they should be then is for whoever reads them again.
+
+        As whose: at equal stamps the larger owner stays, and nobody's is larger than the lease's.
+        """
+        owners = {lease.partition: Owner(lease.epoch, lease.node) for lease in self._live.leases()}
+        by_partition: dict[int, Writes] = {}
+        for row in rows:
+            partition = self._partition(row.row.conversation_id)
+            if partition not in by_partition:
+                by_partition[partition] = Writes(self._begin_mend, owners.get(partition, REPLAYER))
+            both = ([row], []) if isinstance(row, MessageWrite) else ([], [row])
+            by_partition[partition].submit(*both, _nothing)
+        for writes in by_partition.values():
             writes.settle()
 
-    def _owner(self, partition: int) -> Owner:
-        """Return as whose a row is mended: at equal stamps the larger owner stays, and nobody's is larger than this."""
-        for lease in self._live.leases():
-            if lease.partition == partition:
-                return Owner(lease.epoch, lease.node)
-        return REPLAYER
+    def _begin_mend(
+        self, owner: Owner, messages: Sequence[MessageWrite], conversations: Sequence[ConversationWrite], done: Done
+    ) -> None:
+        self._live.mend(
+            owner, messages, conversations, lambda error: done(None if type(error) is VersionConflictError else error)
+        )
 
     def conversations(self, *, mend: bool = False, report: Report = unseen) -> Iterator[Difference]:
         """Yield the conversations that differ; only for a replay from the first record."""
@@ -183,13 +187,26 @@ class Comparison:
         for rebuilt in self._pages(self._rebuilt.all_conversations(), counts and counts.conversations, report):
             page = [row for row in rebuilt if self._was_replayed(row.conversation_id)]
             found = self._live.read((), [row.conversation_id for row in page]).conversations
+            differing = []
             for ours in page:
                 compared = self._compare_conversation(ours, found.get(ours.conversation_id))
                 self.checked.conversations[compared.verdict] += 1
                 if compared.verdict in DIFFERENCES:
-                    self._check_commands([ours.conversation_id])
-                    mended = mend and self._mend_conversation(ours)
-                    yield Difference(compared.verdict, ours.conversation_id, b"", compared.detail, mended)
+                    differing.append((ours, compared))
+            self._check_commands(ours.conversation_id for ours, _ in differing)
+            mended = self._mend_conversations([ours for ours, _ in differing]) if mend and differing else frozenset()
+            for ours, compared in differing:
+                is_mended = ours.conversation_id in mended
+                yield Difference(compared.verdict, ours.conversation_id, b"", compared.detail, is_mended)
+
+    def _mend_conversations(self, differing: Sequence[ConversationRow]) -> frozenset[str]:
+        self._put(map(ConversationWrite, differing))
+        again = self._live.read((), [ours.conversation_id for ours in differing]).conversations
+        return frozenset(
+            ours.conversation_id
+            for ours in differing
+            if self._compare_conversation(ours, again.get(ours.conversation_id)).verdict not in DIFFERENCES
+        )
 
     def _compare_conversation(self, ours: ConversationRow, theirs: ConversationRow | None) -> Compared:
         return compare_conversation(ours, theirs, self._reaches[self._partition(ours.conversation_id)])
@@ -204,11 +221,6 @@ class Comparison:
     def _partition(self, conversation_id: str) -> int:
         """Return where a conversation is now: before the partition count changed it may have been elsewhere."""
         return partition_of(conversation_id.encode(), self._partitions)
-
-    def _mend_conversation(self, ours: ConversationRow) -> bool:
-        self._put(ours.conversation_id, [], [ConversationWrite(ours)])
-        again = self._live.read((), [ours.conversation_id]).conversations.get(ours.conversation_id)
-        return self._compare_conversation(ours, again).verdict not in DIFFERENCES
 
     def invented(self, chosen: frozenset[str], *, report: Report = unseen) -> Iterator[Difference]:
         """Yield messages of the live store that the log never made; only for a replay from the first record."""
