@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from producers.clock import Clock, log_time
 from producers.database import Database
-from producers.meta import get_estimate, get_install, start_install
+from producers.meta import get_estimate, get_gap_end, get_install, put_gap_end, start_install
 from producers.outbox import Outbox, move
 from producers.states import Verdict, again_in_ms, rises, verdict
 from schemas.identity import text_of
@@ -76,23 +76,27 @@ class Arrivals:
                 else:
                     again += 1
             connection.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?, ?)", (*place, next_offset))
+            end = get_gap_end(connection)
+            if end is not None and next_offset >= end:
+                put_gap_end(connection, None)
+                _ask_again(connection)
         return Applied(fresh, again)
 
-    def forgotten(self) -> int:
+    def forgotten(self, end: int) -> int:
         """Make every message due again whose end is not known; return how many.
 
         The inbox lost records that we had not read, so answers and ticks may be missing. A copy of a SEND is
-        answered with the message's state.
+        answered with the message's state. What stands in the inbox up to `end`, where it ends now, answers earlier
+        copies and may say less than what was lost: once it is read, what is still open is asked for once more.
         """
         with self._database.transaction() as connection:
-            connection.execute("UPDATE queue SET next_attempt_at = 1 WHERE next_attempt_at > 1 AND in_flight = 0")
-            return connection.execute(
-                """INSERT INTO queue (position, attempts, next_attempt_at, handed, clocked, expires_at, bytes)
-                SELECT m.position, 1, 1, 1, 1, m.expires_at, length(e.payload) + length(e.conversation_id)
-                FROM messages m JOIN events e USING (position)
-                WHERE m.state IN ('SENT', 'UNDELIVERED', 'DELIVERED')
-                AND m.position NOT IN (SELECT position FROM queue)"""
-            ).rowcount
+            put_gap_end(connection, end)
+            return _ask_again(connection)
+
+    def gap_end(self) -> int:
+        """Return the `end` that `forgotten` was last told and that is not read yet, 0 where there is none."""
+        with self._database.reading() as connection:
+            return get_gap_end(connection) or 0
 
     def _acknowledged(self, connection: sqlite3.Connection, ack: Acknowledgement, now: int) -> None:
         told = verdict(ack)
@@ -186,3 +190,15 @@ class Arrivals:
             ).fetchone()[0]
             kind = Kind.READ if was_read else Kind.DELIVERED
             self._outbox.write_receipt(connection, kind, delivery.conversation_id, delivery.message_id)
+
+
+def _ask_again(connection: sqlite3.Connection) -> int:
+    """Make due what has no final state; return how many messages that were answered before are sent again."""
+    connection.execute("UPDATE queue SET next_attempt_at = 1 WHERE next_attempt_at > 1 AND in_flight = 0")
+    return connection.execute(
+        """INSERT INTO queue (position, attempts, next_attempt_at, handed, clocked, expires_at, bytes)
+        SELECT m.position, 1, 1, 1, 1, m.expires_at, length(e.payload) + length(e.conversation_id)
+        FROM messages m JOIN events e USING (position)
+        WHERE m.state IN ('SENT', 'UNDELIVERED', 'DELIVERED')
+        AND m.position NOT IN (SELECT position FROM queue)"""
+    ).rowcount

@@ -67,6 +67,7 @@ class Listener:
         self._expected = 0
         self._stored = 0
         self._turns = 0
+        self._gap_end = 0
         self._batch: _Batch | None = None
         self._broken = False
 
@@ -92,7 +93,7 @@ class Listener:
             self._hear(error.args[0])
             return False
         if messages:
-            self._take(messages)
+            self._take(self._consumer, messages)
         return self._reaches(self._consumer)
 
     def _reaches(self, consumer: ConsumerPort) -> bool:
@@ -148,14 +149,15 @@ class Listener:
         offset = self._start(known, low, high)
         if known is None and self._parts.arrivals.was_elsewhere(place):
             LOG.warning("this is another log than the one that was read so far: starting at offset %d", offset)
-            self._parts.arrivals.forgotten()
+            self._parts.arrivals.forgotten(high)
         elif known is not None and offset != known:
-            self._gap(place, known, offset)
+            self._gap(place, known, offset, high)
         if known is None and not self._parts.settings.inbox_from_start:
             # What comes from now on is read, also where this client ends before anything has come.
             self._parts.arrivals.apply([], place, offset)
         consumer.assign(place.topic, place.partition, offset)
         self._place, self._expected, self._stored = place, offset, offset
+        self._gap_end = self._parts.arrivals.gap_end()
         return True
 
     def _start(self, known: int | None, low: int, high: int) -> int:
@@ -164,8 +166,9 @@ class Listener:
         # Beyond the end: the topic was made anew.
         return known if low <= known <= high else low
 
-    def _gap(self, place: Place, known: int, offset: int) -> None:
-        again = self._parts.arrivals.forgotten()
+    def _gap(self, place: Place, known: int, offset: int, end: int) -> None:
+        again = self._parts.arrivals.forgotten(end)
+        self._gap_end = end
         self._parts.health.count(gaps=1)
         LOG.error(
             "%s partition %d no longer holds offset %d, going on at %d; %d own messages are sent again to learn "
@@ -177,7 +180,7 @@ class Listener:
             again,
         )
 
-    def _take(self, messages: Sequence[MessagePort]) -> None:
+    def _take(self, consumer: ConsumerPort, messages: Sequence[MessagePort]) -> None:
         records: list[Acknowledgement | Delivery] = []
         for message in messages:
             error = message.error()
@@ -191,11 +194,19 @@ class Listener:
                 continue
             offset = message.offset() or 0
             if offset > self._expected and self._place is not None:
-                self._gap(self._place, self._expected, offset)
+                self._gap(self._place, self._expected, offset, self._end(consumer, self._place))
             self._expected = offset + 1
             if message.key() == self._key:
                 self._decode(message, records)
         self._apply_records(records, self._place)
+
+    def _end(self, consumer: ConsumerPort, place: Place) -> int:
+        """Return where the inbox ends now; 0, as if nothing were left to read, where Kafka does not say."""
+        try:
+            return consumer.watermarks(place.topic, place.partition, _METADATA_WAIT_S)[1]
+        except KafkaException as error:
+            self._hear(error.args[0])
+            return 0
 
     def _decode(self, message: MessagePort, records: list[Acknowledgement | Delivery]) -> None:
         try:
@@ -210,7 +221,9 @@ class Listener:
             self._parts.health.count(undecodable=1)
 
     def _apply_records(self, records: Sequence[Acknowledgement | Delivery], place: Place | None) -> None:
-        if place is None or (not records and self._expected - self._stored < _FOREIGN_OFFSETS_MAX):
+        # Where nothing is left that is older than a gap, that is a reason to store how far it got as well.
+        has_passed = self._stored < self._gap_end <= self._expected
+        if place is None or not (records or has_passed or self._expected - self._stored >= _FOREIGN_OFFSETS_MAX):
             return
         self._batch = _Batch(records, place, self._expected)
         self._apply(self._batch)

@@ -44,3 +44,14 @@ def get_estimate(connection: sqlite3.Connection) -> Estimate | None:
 def put_estimate(connection: sqlite3.Connection, estimate: Estimate) -> None:
     """Keep what is known of the log's clock, for this process and others."""
     put(connection, "clock", json.dumps(estimate))
+
+
+def get_gap_end(connection: sqlite3.Connection) -> int | None:
+    """Return the inbox offset up to which answers may be older than a gap, None where there is no gap."""
+    end = get(connection, "gap_end")
+    return end if isinstance(end, int) else None
+
+
+def put_gap_end(connection: sqlite3.Connection, end: int | None) -> None:
+    """Keep it, for a listener that begins anew."""
+    put(connection, "gap_end", end)

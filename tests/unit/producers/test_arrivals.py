@@ -133,11 +133,24 @@ def test_a_lost_inbox_makes_open_messages_due(world):
     world.apply(world.answer(events[0]))
     world.apply(world.answer(events[1], State.READ))
     world.apply(world.answer(events[2], State.DELIVERED))
-    assert world.arrivals.forgotten() == 2
+    assert world.arrivals.forgotten(0) == 2
     world.run(world.pump())
     assert sorted(event.seq for event in world.broker.sends()) == [1, 1, 2, 3, 3, 4, 4]
     world.apply(world.answer(events[0], State.READ, Outcome.DUPLICATE, version=3))
     assert world.state(written[0]) == State.READ
+
+
+def test_an_answer_from_before_a_gap_does_not_end_the_asking(world):
+    """The READ was lost; what is still there of an earlier owner's answers says SENT, and is no answer to the copy."""
+    (written,), (event,) = sent(world)
+    world.apply(world.answer(event))
+    assert world.arrivals.forgotten(7) == 1
+    world.arrivals.apply([world.answer(event)], PLACE, 6)
+    assert (world.queued(), world.arrivals.gap_end()) == ([], 7)
+    world.arrivals.apply([], PLACE, 7)
+    assert (world.queued(), world.arrivals.gap_end()) == ([("SEND", 1, 1, 0)], 0)
+    world.arrivals.apply([world.answer(event, State.READ, Outcome.DUPLICATE, version=3)], PLACE, 8)
+    assert (world.queued(), world.state(written)) == ([], State.READ)
 
 
 def test_a_reused_number_starts_a_new_install(world):
