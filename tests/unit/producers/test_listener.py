@@ -171,6 +171,23 @@ def test_records_that_vanish_while_reading_are_noticed(world, make, log):
     assert log.assigned == [0, 50]
 
 
+def test_what_stands_in_the_inbox_from_before_a_gap_does_not_end_the_asking(world, make, log):
+    """An earlier owner's answer settles the copy before it is sent; strangers' records after it end the wait."""
+    written, event = sent(world)
+    world.apply(world.answer(event), next_offset=5)
+    old = world.codec.encode(world.answer(event))
+    log.low, log.high = 10, 13
+    listener = make()
+    log.records = [Record(10, old, b"alice")]
+    listener.turn()
+    assert (world.queued(), world.arrivals.gap_end()) == ([], 13)
+    listener = make()  # the program was started again meanwhile
+    log.records = [Record(11, old, b"bob"), Record(12, old, b"bob")]
+    listener.turn()
+    assert (world.queued(), world.arrivals.gap_end()) == ([("SEND", 1, 1, 0)], 0)
+    assert world.state(written) == State.SENT
+
+
 def test_other_users_and_rubbish(world, make, log):
     _, event = sent(world)
     mine = world.codec.encode(world.answer(event))
