@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeGuard
 
 from compose.errors import SettingsError
+from consumers.life_line import LIFE_LINE
 
 PREFIX: Final = "TWOTICK_"
 NESTING: Final = "__"
-NOT_SETTINGS: Final = frozenset({"TWOTICK_CONFIG", "TWOTICK_DEBUG", "TWOTICK_LIFE_LINE"})
+NOT_SETTINGS: Final = frozenset({"TWOTICK_CONFIG", "TWOTICK_DEBUG", LIFE_LINE})
 """Variables that look like settings: the configuration file, `--debug`, what a supervisor tells its workers."""
 OF_TESTS: Final = "TWOTICK_TEST_"
 """How variables begin that tell the tests something."""

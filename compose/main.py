@@ -14,8 +14,8 @@ import typer
 
 from compose.commands import register_all
 from compose.help import reflow
-from compose.output import harmless
 from compose.wiring import Wiring
+from schemas.text import harmless
 
 DONE: Final = 0
 FAILED: Final = 1

@@ -7,6 +7,8 @@ from enum import StrEnum
 from textwrap import indent
 from typing import Final, TextIO
 
+from schemas.text import harmless
+
 _INDENT: Final = 2
 _FOLDED_FROM: Final = 40
 """A cell of a table is folded only where it is wider, so that ids and times stay whole."""
@@ -171,8 +173,3 @@ def _text(value: object) -> str:
     if value is None:
         return ""
     return harmless(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
-
-
-def harmless(text: str) -> str:
-    """Return a text of others without what a terminal would obey: control and formatting characters are escaped."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -1,6 +1,9 @@
 """Addresses that a worker posts to: what can be none is refused before anything is started."""
 
+from typing import Final
 from urllib.parse import urlsplit
+
+PORT_MAX: Final = 65_535
 
 
 def check_url(name: str, url: str) -> None:

@@ -5,6 +5,8 @@ import logging
 from time import gmtime, strftime
 from typing import Final
 
+from schemas.text import harmless
+
 _OWN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -15,10 +17,6 @@ def fields_of(record: logging.LogRecord) -> dict[str, object]:
 
 def _time_of(record: logging.LogRecord) -> str:
     return strftime("%Y-%m-%dT%H:%M:%S", gmtime(record.created)) + f".{int(record.msecs):03d}Z"
-
-
-def _harmless(text: str) -> str:
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 class JsonFormatter(logging.Formatter):
@@ -47,11 +45,11 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         fields = " ".join(f"{name}={json.dumps(value, default=str)}" for name, value in fields_of(record).items())
-        text = f"{_time_of(record)} {record.levelname:<8} {self._node} {_harmless(record.getMessage())}"
+        text = f"{_time_of(record)} {record.levelname:<8} {self._node} {harmless(record.getMessage())}"
         line = f"{text} {fields}".rstrip()
         if not record.exc_info:
             return line
-        return "\n".join([line, *map(_harmless, self.formatException(record.exc_info).split("\n"))])
+        return "\n".join([line, *map(harmless, self.formatException(record.exc_info).split("\n"))])
 
 
 def configure(*, node: str, json_lines: bool, level: str) -> None:

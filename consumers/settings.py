@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from consumers.addresses import check_url
+from consumers.addresses import PORT_MAX, check_url
 from consumers.fold import Policy
 from consumers.partition_rows import OwnerSettings
 from consumers.redelivery import Schedule
 from schemas.identity import USER_ID_BYTES_MAX, check_id
 
-_PORT_MAX: Final = 65_535
 _LEAST: Final[Mapping[int, tuple[str, ...]]] = {
     0: ("drain_timeout_s", "grace_s", "broker_clock_skew_ms", "conflicts_per_minute_max", "metrics_port"),
     1: (
@@ -145,8 +144,8 @@ class WorkerSettings:
                 raise ValueError(f"{name} is {getattr(self, name)}, it must be above 0")
         if not 0 < self.partition_share_max <= 1:
             raise ValueError(f"partition_share_max is {self.partition_share_max}, it must be above 0 and at most 1")
-        if self.metrics_port > _PORT_MAX:
-            raise ValueError(f"metrics_port is {self.metrics_port}, ports end at {_PORT_MAX}")
+        if self.metrics_port > PORT_MAX:
+            raise ValueError(f"metrics_port is {self.metrics_port}, ports end at {PORT_MAX}")
         self._check_pairs()
         self._check_texts()
 

@@ -4,7 +4,7 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -302,23 +302,17 @@ class Client:
             return
         timeout_s = self.settings.close_timeout_s if flush_timeout_s is None else flush_timeout_s
         if self._opened and timeout_s > 0 and self._health.read().pumping:
-            self._flush_at_close(timeout_s)
+            self._at_close(partial(self.flush, timeout_s))
         self._closed = True
         atexit.unregister(self.close)
         self._engine.stop()
         self._ticks.stop()
-        self._note_at_close()
+        self._at_close(self._inbox.note)
         self._database.close()
 
-    def _note_at_close(self) -> None:
+    def _at_close(self, step: Callable[[], object]) -> None:
         try:
-            self._inbox.note()
-        except ClientError as error:
-            self._health.fail(error)
-
-    def _flush_at_close(self, timeout_s: float) -> None:
-        try:
-            self.flush(timeout_s)
+            step()
         except ClientError as error:
             self._health.fail(error)
 

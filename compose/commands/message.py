@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from compose.output import Output, harmless
+from compose.output import Output
 from compose.wiring import Wiring
+from schemas.text import harmless
 
 if TYPE_CHECKING:
     from consumers.stores.contract import StoredMessage

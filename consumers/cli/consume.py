@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from consumers.addresses import PORT_MAX
 from consumers.errors import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ class LogForm(StrEnum):
     JSON = "json"
 
 
-PORT_MAX: Final = 65_535
 _CODES = "\n\n".join(f"{int(code)}: {text}." for code, text in EXIT_CODES.items())
 _EPILOG = f"Exit codes, of each worker (`code` in the log) and so of the command:\n\n{_CODES}"
 

@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Final
 
-_PORT_MAX: Final = 65_535
+from consumers.addresses import PORT_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +45,8 @@ class CassandraSettings:
         """Raise ValueError for a bound of nothing, a wait that is none, or a place that cannot be."""
         if not self.contact_points:
             raise ValueError("contact_points is empty")
-        if not 1 <= self.port <= _PORT_MAX:
-            raise ValueError(f"port is {self.port}, ports go from 1 to {_PORT_MAX}")
+        if not 1 <= self.port <= PORT_MAX:
+            raise ValueError(f"port is {self.port}, ports go from 1 to {PORT_MAX}")
         # Said so that nan, which is neither above nor below, is refused too.
         if not (0 < self.connect_timeout_s < inf and 0 < self.request_timeout_s < inf):
             raise ValueError("connect_timeout_s and request_timeout_s must be above 0")

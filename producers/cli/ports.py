@@ -68,8 +68,3 @@ def user_of(factory: ClientFactory, named: str) -> str:
     if not user:
         raise UsageError("no user is named", "Name one with --as USER, or set user.name.")
     return user
-
-
-def harmless(text: str) -> str:
-    """Return a text of others without what a terminal would obey: control characters are escaped."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -21,9 +21,9 @@ from producers.cli.ports import (
     Output,
     UsageError,
     User,
-    harmless,
     user_of,
 )
+from schemas.text import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -17,6 +17,7 @@ from typing import Final
 from uuid import UUID
 
 from compose.wiring import Wiring
+from consumers.life_line import hold_life_line
 from producers import Client, ClientClosedError, ClientError, Outgoing, Sent
 from tests.faults.journal import Entry, Journal
 
@@ -129,7 +130,7 @@ def main() -> None:
     arguments = _parser().parse_args()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())
-    threading.Thread(target=_hold_life_line, args=(stop,), name="life-line", daemon=True).start()
+    hold_life_line(stop.set)
     wiring = Wiring(config=arguments.config)
     while not stop.is_set():
         try:
@@ -144,12 +145,6 @@ def _live(wiring: Wiring, arguments: argparse.Namespace, stop: threading.Event) 
         program = Program(me, arguments, stop)
         threading.Thread(target=program.read_all, name="reader", daemon=True).start()
         program.send_all()
-
-
-def _hold_life_line(stop: threading.Event) -> None:
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
-    stop.set()
 
 
 def _parser() -> argparse.ArgumentParser:

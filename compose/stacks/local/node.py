@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import ClassVar, Final, Literal, Protocol
 
 from compose.stacks.local.jars import Java
+from consumers.addresses import PORT_MAX
 
 NODES_MAX: Final = 9
-_PORT_MAX: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +45,8 @@ class LocalSettings:
         if not 0 < self.start_timeout_s < inf:  # nan is neither
             raise ValueError("start_timeout_s must be above 0")
         for name in ("kafka_port", "cassandra_port"):
-            if not 0 <= getattr(self, name) <= _PORT_MAX:
-                raise ValueError(f"{name} must be from 0 to {_PORT_MAX}")
+            if not 0 <= getattr(self, name) <= PORT_MAX:
+                raise ValueError(f"{name} must be from 0 to {PORT_MAX}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from compose.output import Follower, harmless, show
+from compose.output import Follower, show
+from schemas.text import harmless
 
 ROWS: list[dict[str, Any]] = [
     {"id": 1, "text": "hi [bold]\x1b[31m", "who": ("a", "b")},

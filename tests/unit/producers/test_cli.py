@@ -17,10 +17,11 @@ from producers.checks import Limits
 from producers.cli import register, send
 from producers.cli.lines import LINE_BYTES_MAX, BadLine, GoodLine, read, split
 from producers.cli.load import Load, messages
-from producers.cli.ports import NotFoundError, UsageError, harmless
+from producers.cli.ports import NotFoundError, UsageError
 from producers.errors import DeniedError, OutboxFullError, UnknownMessageError, UnreachableError
 from producers.sent import Sent
 from schemas.records import Delivery
+from schemas.text import harmless
 
 
 class Factory:
