@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from cassandra import ConsistencyLevel, InvalidRequest
+from cassandra import ConsistencyLevel, InvalidRequest, ReadFailure
 from cassandra.cluster import Session
+from cassandra.protocol import ServerError
 from cassandra.query import SimpleStatement
 
 from consumers import clock
@@ -26,6 +27,9 @@ LOOKS: Final = 40
 """How often a table is looked for that is listed and cannot be read yet."""
 LOOK_S: Final = 0.25
 
+_NOT_READABLE_YET: Final = (InvalidRequest, ServerError, ReadFailure)
+"""What is said of a table that is listed but not made: by a node that does not know it, by one that knows it and has
+not opened it ("Unknown CF"), and by one that asked such a node for its copy."""
 _HISTORY: Final = "schema_migrations"
 _HISTORY_TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS {keyspace}.schema_migrations (number int PRIMARY KEY, name text, checksum text,"
@@ -111,7 +115,7 @@ class CassandraTables:
         ]
 
     def _applied(self, session: Session) -> Mapping[int, str]:
-        """Return what is recorded; a table that a node is just making is listed before it can be read."""
+        """Return what is recorded; a table that a node is just making is listed before every node can read it."""
         listed = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s AND table_name = %s"
         if not self._read(session, listed, (self._store.keyspace, _HISTORY)):
             return {}
@@ -119,8 +123,8 @@ class CassandraTables:
         for _ in range(LOOKS):
             try:
                 return dict(self._read(session, query))
-            except StoreRefusedError as error:
-                if not isinstance(error.__cause__, InvalidRequest):
+            except (StoreRefusedError, StoreUnavailableError) as error:
+                if not isinstance(error.__cause__, _NOT_READABLE_YET):
                     raise
             self._sleep(LOOK_S)
         return dict(self._read(session, query))
