@@ -44,7 +44,7 @@ def _list(
     *,
     wanted: "Wanted",
     handled: Annotated[bool, typer.Option("--all", help="Also those that were redriven or discarded.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="How many at most, oldest first.")] = 1_000,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many at most, oldest first.")] = 1_000,
     output: Annotated[Form | None, typer.Option(help=FORM_HELP)] = None,
 ) -> None:
     """Show dead letters, oldest first: each original once, however often a takeover has written it again."""

@@ -33,7 +33,7 @@ def _history(
     context: typer.Context,
     conversation: Annotated[str, typer.Argument(metavar="CONVERSATION", help="A conversation's id.")],
     *,
-    limit: Annotated[int, typer.Option(min=1, help="How many messages at most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many messages at most.")] = 50,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="From the first message on.")] = False,
     output: Annotated[
         Literal["table", "json", "jsonl"] | None, typer.Option(help="By default a table on a terminal, else jsonl.")

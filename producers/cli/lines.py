@@ -3,7 +3,9 @@
 import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any, BinaryIO, NamedTuple
+from io import BufferedReader
+from itertools import count
+from typing import Any, NamedTuple
 
 from producers.checks import Checked, Limits, Outgoing, check
 from producers.errors import InvalidMessageError
@@ -12,6 +14,7 @@ _FIELDS = frozenset({"to", "body", "conversation", "content_type", "expires_in_s
 
 LINE_BYTES_MAX = 8 * 1024 * 1024
 """Above what the largest record takes as JSON with everything escaped."""
+_READ_BYTES = 64 * 1024
 
 
 class BadLine(NamedTuple):
@@ -30,23 +33,43 @@ class GoodLine(NamedTuple):
     checked: Checked
 
 
-def split(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield a stream's lines in bounded memory: of one that is too long, a part that is too long as well."""
-    while line := stream.readline(LINE_BYTES_MAX + 1):
-        yield line
-        while len(line) > LINE_BYTES_MAX and not line.endswith(b"\n"):
-            line = stream.readline(LINE_BYTES_MAX + 1)
+def split(stream: BufferedReader) -> Iterator[list[bytes]]:
+    """Yield a stream's lines as they come, those of one read together, so that a stream may stay open.
+
+    In bounded memory: of a line that is too long, a part comes that is too long as well.
+    """
+    rest, is_overlong = b"", False
+    while piece := stream.read1(_READ_BYTES):
+        *lines, rest = (rest + piece).split(b"\n")
+        if is_overlong:
+            if not lines:
+                rest = b""
+                continue
+            del lines[0]
+        is_overlong = len(rest) > LINE_BYTES_MAX
+        if is_overlong:
+            lines.append(rest)
+            rest = b""
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]
 
 
-def read(lines: Iterable[bytes], user: str, limits: Limits) -> Iterator[GoodLine | BadLine]:
-    """Yield what each line is; empty ones are passed over."""
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                message = _message(line)
-                yield GoodLine(number, message, check(message, user, limits))
-            except InvalidMessageError as error:
-                yield BadLine(number, error.message)
+def read(groups: Iterable[Iterable[bytes]], user: str, limits: Limits) -> Iterator[list[GoodLine | BadLine]]:
+    """Yield what each line is, in the groups they come in; empty ones are passed over."""
+    numbers = count(1)
+    for group in groups:
+        numbered = zip(group, numbers, strict=False)  # the group first: what is drawn of the other is gone
+        yield [_line(number, line, user, limits) for line, number in numbered if line.strip()]
+
+
+def _line(number: int, line: bytes, user: str, limits: Limits) -> GoodLine | BadLine:
+    try:
+        message = _message(line)
+        return GoodLine(number, message, check(message, user, limits))
+    except InvalidMessageError as error:
+        return BadLine(number, error.message)
 
 
 def _message(line: bytes) -> Outgoing:

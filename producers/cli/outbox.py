@@ -37,7 +37,7 @@ def _list(  # noqa: PLR0913 - one parameter an option
     context: typer.Context,
     *,
     user: User = "",
-    limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="The newest so many.")] = 50,
     pending: Annotated[bool, typer.Option("--pending", help="Only what has no verdict yet.")] = False,
     outbox: OutboxFile = None,
     output: Output = None,

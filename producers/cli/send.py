@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from math import isinf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
 
 import typer
 
@@ -26,15 +26,15 @@ from producers.cli.ports import (
 from schemas.text import harmless
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from io import BufferedReader
 
-    from producers.cli.lines import BadLine
+    from producers.cli.lines import BadLine, GoodLine
     from producers.cli.load import Load
     from producers.client import Client
     from producers.sent import Sent
 
 _COLUMNS = ("message_id", "conversation", "to", "state", "version", "reason")
-_BATCH_ROWS = 1_000
 _NAMES = {"text": "a text", "file": "--file", "count": "--count"}
 _ABOUT = {
     "text": frozenset({"to", "conversation", "expires_in_s"}),
@@ -75,7 +75,10 @@ def _send(  # noqa: PLR0913 - one parameter an option
     conversation: Annotated[str, typer.Option(help="A text's conversation; by default the direct one.")] = "",
     user: User = "",
     file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help='JSON lines {"to": ..., "body": ...}; "-" is standard input.')
+        Path | None,
+        typer.Option(
+            metavar="FILE", help='JSON lines {"to": ..., "body": ...}, sent as they come; "-" is standard input.'
+        ),
     ] = None,
     strict: Annotated[bool, typer.Option(help="With --file: send nothing where one line is bad.")] = False,
     expires_in_s: Annotated[
@@ -163,44 +166,42 @@ def _send_load(me: "Client", load: "Load") -> "Sequence[Sent]":
 
 
 def _send_file(me: "Client", file: Path, *, strict: bool) -> _Result:
-    """Send the good lines in batches of one transaction each, and tell of the bad ones."""
-    from producers.cli.lines import BadLine, read, split
+    """Send the good lines as they come, those of one read in one transaction, and tell of the bad ones."""
+    from producers.cli.lines import BadLine, GoodLine, read, split
 
-    if strict:
-        with _opened(file) as lines:
-            found = list(read(split(lines), me.user, me.settings.limits))
-        bad = [line for line in found if isinstance(line, BadLine)]
-        for line in bad:
-            _tell(file, line)
-        if bad:
-            raise UsageError(f"{len(bad)} lines of {file} are bad; nothing was sent", "Mend them, or drop --strict.")
-        good = [line.message for line in found if not isinstance(line, BadLine)]
-        return _Result(me.send_many(good), 0)
     sent: list[Sent] = []
-    batch = []
-    bad_lines = written = last = 0
+    bad_lines = written = 0
     try:
-        with _opened(file) as lines:
-            for one in read(split(lines), me.user, me.settings.limits):
-                if isinstance(one, BadLine):
-                    bad_lines += 1
-                    _tell(file, one)
-                    continue
-                batch.append(one.message)
-                last = one.number
-                if len(batch) >= _BATCH_ROWS:
+        with _opened(file) as stream:
+            groups = read(split(stream), me.user, me.settings.limits)
+            for group in _all_good(file, groups) if strict else groups:
+                for line in group:
+                    if isinstance(line, BadLine):
+                        bad_lines += 1
+                        _tell(file, line)
+                good = [line for line in group if isinstance(line, GoodLine)]
+                if good:
                     with _interrupted_after():
-                        sent += me.send_many(batch)
-                        batch.clear()
-                        written = last
-        with _interrupted_after():
-            sent += me.send_many(batch)
-            written = last
+                        sent += me.send_many([line.message for line in good])
+                        written = good[-1].number
     except BaseException:
         if written:
             sys.stderr.write(f"lines 1 to {written} of {file} are in the outbox, go on with line {written + 1}\n")
         raise
     return _Result(sent, bad_lines)
+
+
+def _all_good(file: Path, groups: "Iterable[list[GoodLine | BadLine]]") -> "list[list[GoodLine | BadLine]]":
+    """Read to the end, and return all as one group. Raises UsageError where a line is bad."""
+    from producers.cli.lines import BadLine
+
+    lines = [line for group in groups for line in group]
+    bad = [line for line in lines if isinstance(line, BadLine)]
+    for line in bad:
+        _tell(file, line)
+    if bad:
+        raise UsageError(f"{len(bad)} lines of {file} are bad; nothing was sent", "Mend them, or drop --strict.")
+    return [lines]
 
 
 @contextmanager
@@ -216,9 +217,9 @@ def _interrupted_after() -> "Iterator[None]":
         signal.raise_signal(signal.SIGINT)
 
 
-def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
+def _opened(file: Path) -> "AbstractContextManager[BufferedReader]":
     if str(file) == "-":
-        return nullcontext(sys.stdin.buffer)
+        return nullcontext(cast("BufferedReader", sys.stdin.buffer))
     try:
         return file.open("rb")
     except OSError as error:

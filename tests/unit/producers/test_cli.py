@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from producers import Client, InvalidMessageError
 from producers.arrivals import Arrivals, Place
 from producers.checks import Limits
-from producers.cli import register, send
+from producers.cli import lines, register
 from producers.cli.lines import LINE_BYTES_MAX, BadLine, GoodLine, read, split
 from producers.cli.load import Load, messages
 from producers.cli.ports import NotFoundError, UsageError
@@ -123,29 +123,48 @@ def test_options_that_say_nothing_about_what_is_sent_are_refused(run, what, opti
 
 def test_a_line_without_an_end_takes_bounded_memory():
     class Endless(io.RawIOBase):
-        largest = 0
+        read = 0
 
-        def readable(self):
-            return True
+        def read1(self, size):
+            assert 0 < size <= LINE_BYTES_MAX
+            self.read += size
+            return b"x" * size if self.read < 4 * LINE_BYTES_MAX else b""
 
-        def readline(self, size=-1, /):
-            assert 0 < size <= LINE_BYTES_MAX + 1
-            self.largest += size
-            return b"x" * size if self.largest < 4 * LINE_BYTES_MAX else b""
-
-    (bad,) = read(split(Endless()), "alice", Limits())
-    assert bad == BadLine(1, f"longer than {LINE_BYTES_MAX} bytes")
+    parts = [part for (part,) in split(Endless())]
+    assert [len(part) <= LINE_BYTES_MAX + lines._READ_BYTES for part in parts] == [True]
+    assert list(read([parts], "alice", Limits())) == [[BadLine(1, f"longer than {LINE_BYTES_MAX} bytes")]]
 
 
 def test_lines_after_one_that_is_too_long_keep_their_numbers():
     stream = io.BytesIO(b"x" * (3 * LINE_BYTES_MAX) + b'\n{"to": "bob", "body": "x"}\n{"to": "bob", "body": "y"}')
-    assert [line.number for line in read(split(stream), "alice", Limits())] == [1, 2, 3]
+    found = [line.number for group in read(split(stream), "alice", Limits()) for line in group]
+    assert found == [1, 2, 3]
+
+
+def test_lines_come_as_soon_as_they_are_there():
+    pieces = [b"o", b"ne\ntwo", b"\n", b"\nthree\nfo", b"ur", b""]
+
+    class Slow(io.RawIOBase):
+        def read1(self, _size):
+            return pieces.pop(0)
+
+    found = [(group, len(pieces)) for group in split(Slow())]
+    assert found == [([b"one"], 4), ([b"two"], 3), ([b"", b"three"], 2), ([b"four"], 0)]
+
+
+@pytest.mark.parametrize("after", [b"", b"\n", b"x\ny", b"\nx\ny\n", b"xxxx\n\n"])
+def test_lines_are_the_same_however_they_are_read(monkeypatch, after):
+    monkeypatch.setattr(lines, "LINE_BYTES_MAX", 8)
+    whole = b"a\n\n" + b"x" * 9 + after
+    for size in range(1, len(whole) + 1):
+        monkeypatch.setattr(lines, "_READ_BYTES", size)
+        found = [line[:9] for group in split(io.BytesIO(whole)) for line in group]
+        assert found == [line[:9] for line in whole.splitlines()]
 
 
 def test_lines_are_utf_8_whatever_they_look_like():
-    mark, other = read(
-        ['\ufeff{"to": "bob", "body": "é"}'.encode(), '{"to": "bob", "body": "x"}'.encode("utf-16")], "alice", Limits()
-    )
+    group = ['\ufeff{"to": "bob", "body": "é"}'.encode(), '{"to": "bob", "body": "x"}'.encode("utf-16")]
+    ((mark, other),) = read([group], "alice", Limits())
     assert isinstance(mark, GoodLine)
     assert mark.message.body == "é"
     assert isinstance(other, BadLine)
@@ -241,7 +260,7 @@ def test_good_lines_of_a_file_are_sent_and_bad_ones_named(run, tmp_path):
 @pytest.mark.parametrize("error", [OutboxFullError("no room left"), KeyboardInterrupt()])
 def test_how_far_a_file_got_is_said_where_it_was_not_to_its_end(run, tmp_path, monkeypatch, error):
     run.factory.offline = True
-    monkeypatch.setattr(send, "_BATCH_ROWS", 2)
+    monkeypatch.setattr(lines, "_READ_BYTES", 56)
     send_many, calls = Client.send_many, []
 
     def failing(self, messages):
@@ -260,7 +279,7 @@ def test_how_far_a_file_got_is_said_where_it_was_not_to_its_end(run, tmp_path, m
 @pytest.mark.parametrize(("which", "written"), [(2, 4), (4, 7)])
 def test_lines_that_are_being_written_at_ctrl_c_count_as_written(run, tmp_path, monkeypatch, which, written):
     run.factory.offline = True
-    monkeypatch.setattr(send, "_BATCH_ROWS", 2)
+    monkeypatch.setattr(lines, "_READ_BYTES", 54)
     send_many, calls = Client.send_many, []
 
     def interrupted(self, messages):
@@ -300,7 +319,7 @@ def test_standard_input(run):
 
 
 def test_a_line_is_checked_like_any_message():
-    good, bad = read([b'{"to": "bob", "body": "x"}', b'{"to": "", "body": "x"}'], "alice", Limits())
+    ((good, bad),) = read([[b'{"to": "bob", "body": "x"}', b'{"to": "", "body": "x"}']], "alice", Limits())
     assert isinstance(good, GoodLine)
     assert good.checked.conversation_id == "direct:alice+bob"
     assert bad == BadLine(2, "the recipient is empty")
