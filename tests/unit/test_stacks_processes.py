@@ -91,7 +91,19 @@ def test_state_comes_back_as_it_was_saved(tmp_path):
     assert state.load(tmp_path / "state.json") == known
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"version": 99}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"version": 99}',
+        '{"version": 1}',
+        '{"version": 1, "cluster_id": "x", "servers": []}',
+        '{"version": 1, "cluster_id": "x", "servers": {"kafka": {"ports": {}, "process": 7, "started_at_s": 0}}}',
+        '{"version": 1, "cluster_id": "x", "servers": {"kafka": {"ports": {"a": "b"}, "process": null}}}',
+    ],
+)
 def test_a_state_file_that_is_not_ours_says_what_to_do(tmp_path, text):
     (tmp_path / "state.json").write_text(text)
     with pytest.raises(StackError) as raised:

@@ -62,10 +62,14 @@ def load(path: Path) -> StackState:
         return new_state()
     except ValueError as error:
         raise _unreadable(path, str(error)) from error
-    if document.get("version") != _VERSION:
-        raise _unreadable(path, f"version {document.get('version')} instead of {_VERSION}")
-    servers = {name: _record_from_json(record) for name, record in document["servers"].items()}
-    return StackState(cluster_id=document["cluster_id"], servers=servers)
+    version = document.get("version") if isinstance(document, dict) else None
+    if version != _VERSION:
+        raise _unreadable(path, f"version {version} instead of {_VERSION}")
+    try:
+        servers = {str(name): _record_from_json(record) for name, record in document["servers"].items()}
+        return StackState(cluster_id=str(document["cluster_id"]), servers=servers)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _unreadable(path, f"it has another shape: {error!r}") from error
 
 
 def save(path: Path, state: StackState) -> None:
@@ -83,8 +87,12 @@ def _record_to_json(record: ServerRecord) -> dict[str, Any]:
 
 
 def _record_from_json(record: dict[str, Any]) -> ServerRecord:
-    process = ProcessIdentity(**record["process"]) if record["process"] else None
-    return ServerRecord(ports=record["ports"], process=process, started_at_s=record["started_at_s"])
+    process = record["process"]
+    return ServerRecord(
+        ports={str(purpose): int(port) for purpose, port in record["ports"].items()},
+        process=process and ProcessIdentity(int(process["pid"]), str(process["start_mark"])),
+        started_at_s=float(record["started_at_s"]),
+    )
 
 
 def _unreadable(path: Path, why: str) -> StackError:
