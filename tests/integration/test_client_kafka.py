@@ -98,10 +98,10 @@ def test_a_body_as_large_as_may_be_and_more(server, client, alice):
 
 def test_a_backlog_in_many_conversations_keeps_their_order(server, client, alice):
     with client(alice, offline=True) as writer:
-        for start in range(0, 10_000, 1_000):
-            writer.send_many(Outgoing(to=f"{alice}-{n % 500}", body="x" * 100) for n in range(start, start + 1_000))
+        for start in range(0, 3_000, 1_000):
+            writer.send_many(Outgoing(to=f"{alice}-{n % 150}", body="x" * 100) for n in range(start, start + 1_000))
     me = client(alice)
-    assert server.wait_until(lambda one: sum(row.sender == alice for row in one.rows.values()) == 10_000, 60)
+    assert server.wait_until(lambda one: sum(row.sender == alice for row in one.rows.values()) == 3_000, 60)
     assert me.flush(30) == 0
     numbers = {}
     for event in server.events:

@@ -48,6 +48,9 @@ def test_each_defence_is_listed():
 STORE = {"refusal": "sqlite", "conditions": "strict", "judging": "strict", "stamp": "stamps"}
 """Whose defence it is, where not all stores have it."""
 
+FIRST_SEED = {"overflow": 60, "conditions": 85, "stamp": 75, "recovery": 25, "tail": 20}
+"""Where to look first, where chance finds it seldom: a change of the code moves it, and then looking takes longer."""
+
 BY_HAND = ("fence", "own_buckets")
 """What chance alone finds too seldom."""
 
@@ -60,7 +63,8 @@ def test_without_it_a_promise_is_broken(name):
 
 def _runs(name):
     """Yield seeds with their plans and faults, made such that the defence is needed often."""
-    for seed in range(SEEDS_MAX):
+    first = FIRST_SEED.get(name, 0)
+    for seed in range(first, first + SEEDS_MAX):
         plan, faults = of_seed(seed)
         if name in {"gate", "overflow"}:
             plan, faults = replace(plan, messages=40 if name == "overflow" else 20), replace(faults, parks=0.03)
