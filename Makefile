@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Tried in this order; `make setup PYTHON=/path/to/python` names another one.
 PYTHON ?=
 PYTHONS := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python)
-# Passed on: `make demo ARGS="--stack local"`, `make test ARGS="-k outbox"`, `make test ARGS="-n auto"`.
+# Passed on: `make demo ARGS="--stack local"`, `make test ARGS="-k outbox"`, `make test ARGS="-n 0"`.
 ARGS ?=
 # What the images are built on, where a registry has it: `make images PYTHON_IMAGE=python:3.13-slim
 # JAVA_IMAGE=eclipse-temurin:17-jre`. Empty: on this machine's own files (Linux).
@@ -70,7 +70,7 @@ demo: $(STAMP) ## send messages, kill a worker and cut a client off meanwhile, c
 	@$(BIN)/twotick demo $(ARGS)
 
 test: $(STAMP) ## run the tests; with Java and Maven there, also on real Kafka and Cassandra
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest -n auto $(ARGS)
 
 simulate: $(STAMP) ## run SEEDS seeds of the simulation in JOBS processes; a failure prints how to repeat it
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --jobs $(JOBS) $(ARGS)
