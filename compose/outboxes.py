@@ -1,6 +1,6 @@
 """Looks into outbox files from outside, read-only, with queries of its own.
 
-So the demo's verdict does not rest on the code that it judges, and a message's story can be put together from all the
+So what the demo finds does not rest on the code that it judges, and a message's story can be put together from all the
 outboxes of this machine, whoever's they are.
 """
 

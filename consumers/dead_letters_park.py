@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from time import monotonic, sleep
 from typing import Final
 
-from consumers.dead_letters_redrive import Letters, Sender, marks_of
+from consumers.dead_letters_redrive import Letters, LogWriter, marks_of
 from consumers.dead_letters_select import Place, Wanted, select, waiting_of
 from consumers.errors import WorkerError
 from consumers.parking import is_parked
@@ -72,13 +72,13 @@ def operator(name: str, operators: Container[str]) -> str:
 
 
 def park(  # noqa: PLR0913, PLR0917 - who, what, and who tells what came of it
-    sender: Sender, workers: Workers, store: Store, conversation_id: str, who: str, wait_s: float
+    writer: LogWriter, workers: Workers, store: Store, conversation_id: str, who: str, wait_s: float
 ) -> bool:
     """Park a conversation; return whether the workers have taken note in time.
 
     Raises OperatorError where they have, and did not park it; WorkerError.
     """
-    place = sender.command(Kind.PARK, conversation_id, who)
+    place = writer.command(Kind.PARK, conversation_id, who)
     if not _until(lambda: workers.have_folded(place), wait_s):
         return False
     if not parked_among(store, [conversation_id]):
@@ -95,7 +95,7 @@ def waiting_in(conversation_id: str) -> Wanted:
 
 
 def release(  # noqa: PLR0913, PLR0917 - who, what, where from and where to
-    sender: Sender, letters: Letters, store: Store, workers: Workers, conversation_id: str, who: str, wait_s: float
+    writer: LogWriter, letters: Letters, store: Store, workers: Workers, conversation_id: str, who: str, wait_s: float
 ) -> tuple[int, bool]:
     """Release a conversation and, once the workers let it through, redrive what waits, in order, until nothing does.
 
@@ -104,7 +104,7 @@ def release(  # noqa: PLR0913, PLR0917 - who, what, where from and where to
     NotParkedError; WorkerError.
     """
     deadline = monotonic() + wait_s
-    place = sender.command(Kind.RELEASE, conversation_id, who)
+    place = writer.command(Kind.RELEASE, conversation_id, who)
     if not _until(lambda: workers.have_folded(place), wait_s):
         return 0, False
     _insist_parked_until(store, conversation_id, place)
@@ -116,7 +116,7 @@ def release(  # noqa: PLR0913, PLR0917 - who, what, where from and where to
             raise _not_released(conversation_id, who)
         found = select(letters.new(), marks_of(store), waiting_in(conversation_id))
         waiting = [each for each in waiting_of(found, parking, letters.decode) if each.place not in places]
-        sent += sender.redrive(store, waiting, who)
+        sent += writer.redrive(store, waiting, who)
         places |= {each.place for each in waiting}
         if parking is None and not waiting:
             return sent, True
@@ -126,13 +126,13 @@ def release(  # noqa: PLR0913, PLR0917 - who, what, where from and where to
 
 
 def give_up(  # noqa: PLR0913, PLR0917 - who, what, and who tells what came of it
-    sender: Sender, workers: Workers, store: Store, conversation_id: str, who: str, wait_s: float
+    writer: LogWriter, workers: Workers, store: Store, conversation_id: str, who: str, wait_s: float
 ) -> bool:
     """Open a conversation whatever waits; return whether the workers have taken note in time.
 
     Raises OperatorError where they have, and did not open it; NotParkedError; WorkerError.
     """
-    place = sender.command(Kind.RELEASE, conversation_id, who, give_up=True)
+    place = writer.command(Kind.RELEASE, conversation_id, who, give_up=True)
     if not _until(lambda: workers.have_folded(place), wait_s):
         return False
     _insist_parked_until(store, conversation_id, place)

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 from confluent_kafka import KafkaException, Producer
 
 from consumers import clock
-from consumers.dead_letters_select import Letter, Original, Place, original_of, place_of
+from consumers.dead_letters_select import Letter, Place, RawRecord, original_of, place_of
 from consumers.errors import KafkaUnavailableError
 from consumers.kafka_clients import LOG as KAFKA_LOG
 from consumers.kafka_clients import producer_config
@@ -89,7 +89,7 @@ def mark(store: Store, letters: Sequence[Letter], deed: str, who: str) -> None:
     store.mark_dead_letters([DeadLetterMark(*place_of(each.letter), deed, who, at) for each in letters])
 
 
-class Sender:
+class LogWriter:
     """Writes into the events topic; a context that ends its producer."""
 
     def __init__(self, kafka: Mapping[str, Setting], codec: Codec) -> None:
@@ -109,7 +109,7 @@ class Sender:
         """Append a PARK or a RELEASE; return its partition and offset. Raises WorkerError."""
         event_id = uuid7(clock.now_ms(), randbits(80))
         event = Event(kind, event_id, conversation_id, NO_ID, who, NO_ID, GIVE_UP if give_up else 0)
-        self._hand_over(Original(conversation_id.encode(), self._codec.encode(event), []), _BY_KEY)
+        self._hand_over(RawRecord(conversation_id.encode(), self._codec.encode(event), []), _BY_KEY)
         self._insist(self._producer.flush(TIMEOUT_S))
         return self._last
 
@@ -134,7 +134,7 @@ class Sender:
             self._insist(left)
         return len(letters)
 
-    def _hand_over(self, original: Original, partition: int, arrived: Callable[[], None] = lambda: None) -> None:
+    def _hand_over(self, original: RawRecord, partition: int, arrived: Callable[[], None] = lambda: None) -> None:
         """Hand a record over, waiting for room where the client's queue is full; `arrived` is called at its report."""
         key, value, headers = original
         told: list[tuple[str, str | bytes | None]] = [*headers]

@@ -151,7 +151,7 @@ def _obstacle(found: Letter, attempts_max: int, *, forced: bool, parked: frozens
     return ""
 
 
-class Original(NamedTuple):
+class RawRecord(NamedTuple):
     """A record as it was found, but for the header that counts its attempts."""
 
     key: bytes | None
@@ -159,7 +159,7 @@ class Original(NamedTuple):
     headers: list[tuple[str, bytes | None]]
 
 
-def original_of(letter: DeadLetter) -> Original:
+def original_of(letter: DeadLetter) -> RawRecord:
     """Return the record that goes back: null where it was null, empty where it was empty.
 
     To have been parked is no failure, and does not count as an attempt.
@@ -170,7 +170,7 @@ def original_of(letter: DeadLetter) -> Original:
     attempts = letter.attempts - (letter.reason == Reason.PARKED)
     if attempts:
         headers.append((ATTEMPTS_HEADER, str(attempts).encode()))
-    return Original(_part(letter, "key", letter.key), _part(letter, "value", letter.value), headers)
+    return RawRecord(_part(letter, "key", letter.key), _part(letter, "value", letter.value), headers)
 
 
 def _part(letter: DeadLetter, name: str, content: bytes) -> bytes | None:

@@ -64,7 +64,7 @@ class Watchdog:
             self._end(ExitCode.STUCK)
 
 
-class Progress:
+class ProgressWatch:
     """Whether records wait and nothing moves though no server is known to be down."""
 
     __slots__ = ("_limit_s", "_moved_at", "_seen")

@@ -40,7 +40,7 @@ def _is(error: KafkaError, code: int) -> bool:
     return error.code() == code or (is_fatal(error) and KafkaError(code).str() in error.str())
 
 
-def verdict(error: KafkaError, member: str) -> WorkerError | None:
+def ending_error(error: KafkaError, member: str) -> WorkerError | None:
     """Return the error that ends a worker, None where the client gets over it; `member` is the static member id."""
     if _is(error, KafkaError.FENCED_INSTANCE_ID):
         return FencedError(

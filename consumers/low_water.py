@@ -7,7 +7,7 @@ nothing unfinished before it, so a committed offset never skips a record.
 from collections import deque
 
 
-class Span:
+class BatchSpan:
     """One batch's part of the log."""
 
     __slots__ = ("finished", "next_offset")
@@ -26,15 +26,15 @@ class LowWaterMark:
     def __init__(self, offset: int) -> None:
         self.offset = offset
         """Everything below it is finished."""
-        self._spans: deque[Span] = deque()
+        self._spans: deque[BatchSpan] = deque()
 
-    def begin(self, next_offset: int) -> Span:
+    def begin(self, next_offset: int) -> BatchSpan:
         """Note a batch that reaches up to `next_offset`, after all those noted before."""
-        span = Span(next_offset)
+        span = BatchSpan(next_offset)
         self._spans.append(span)
         return span
 
-    def finish(self, span: Span) -> None:
+    def finish(self, span: BatchSpan) -> None:
         """Note that a batch is finished, and move the mark as far as that allows."""
         span.finished = True
         spans = self._spans

@@ -24,7 +24,7 @@ from consumers.held import HeldPartition, Stage
 from consumers.intake import Entry
 from consumers.outage import Outage
 from consumers.owner import PartitionOwner
-from consumers.publisher import Job, Outgoing, Publisher
+from consumers.publisher import Outgoing, Publication, Publisher
 from consumers.rows import Owner
 from consumers.stores.contract import Done, Store
 from consumers.work import Conflict, Work
@@ -180,7 +180,7 @@ class Pipeline:
         held.flights.append(flight)
         flight.owner.durable()
         flight.messages, flight.conversations = [], []
-        self._publisher.submit(Job(flight.outgoing(self._encode, self._gateway), partial(self._finish, flight)))
+        self._publisher.submit(Publication(flight.outgoing(self._encode, self._gateway), partial(self._finish, flight)))
         flight.entries, flight.letters_of = (), _no_letters
 
     def publish(
@@ -195,7 +195,7 @@ class Pipeline:
         `finished` is called once, when all of it is in the log.
         """
         for_inbox = for_inboxes(deliveries, self._gateway, owner.partition, owner.owner)
-        self._publisher.submit(Job(_outgoing(for_inbox, events, self._encode), finished))
+        self._publisher.submit(Publication(_outgoing(for_inbox, events, self._encode), finished))
 
     def _finish(self, flight: Flight) -> None:
         held, work = flight.held, flight.work

@@ -1,9 +1,9 @@
-"""Hands records to Kafka and knows when all of a job's records are in the log.
+"""Hands records to Kafka and knows when all of a publication's records are in the log.
 
-A job is done when each of its records has a good delivery report. A record that fails is handed over again; so is
-everything unreported when the idempotent producer turns fatal and is made anew. What this worker's user may not write
-ends the worker: trying again would only hide the cause. The order among a job's records is of no meaning: those who
-read them go by rank.
+A publication is done when each of its records has a good delivery report. A record that fails is handed over again; so
+is everything unreported when the idempotent producer turns fatal and is made anew. What this worker's user may not
+write ends the worker: trying again would only hide the cause. The order among a publication's records is of no
+meaning: those who read them go by rank.
 """
 
 import logging
@@ -30,7 +30,7 @@ RETRY_S: Final = 0.5
 _PURGE_S: Final = 10.0
 
 
-class Job:
+class Publication:
     """Records that go out together; itself the delivery callback of each of them."""
 
     __slots__ = ("done", "error", "failed", "handed_over", "left", "records")
@@ -59,27 +59,27 @@ class Publisher:
     def __init__(self, make: Callable[[Callable[[KafkaError], None]], Producer], counters: Counters) -> None:
         self._make = make
         self._counters = counters
-        self._waiting: deque[Job] = deque()
-        self._reported: list[Job] = []
-        self._later: deque[tuple[float, Job]] = deque()
+        self._waiting: deque[Publication] = deque()
+        self._reported: list[Publication] = []
+        self._later: deque[tuple[float, Publication]] = deque()
         self._fatal = False
         self._refused: KafkaRefusedError | None = None
         self.down = False
         """Whether no broker could be reached when last tried."""
         self._producer: Any = None
 
-    def submit(self, job: Job) -> None:
-        """Take a job; `pump` hands its records over."""
-        self._waiting.append(job)
+    def submit(self, publication: Publication) -> None:
+        """Take a publication; `pump` hands its records over."""
+        self._waiting.append(publication)
 
     @property
     def unsent(self) -> int:
-        """Jobs that are not handed over whole."""
+        """Publications that are not handed over whole."""
         return len(self._waiting) + len(self._later)
 
     @property
     def unfinished(self) -> int:
-        """Jobs that are not done."""
+        """Publications that are not done."""
         return self.unsent + len(self._reported)
 
     def pump(self, wait_s: float = 0.0) -> None:
@@ -103,21 +103,21 @@ class Publisher:
         if self._refused is not None:
             raise self._refused
 
-    def _hand_over(self, job: Job) -> bool:
-        """Produce a job's records; say whether that was all of them."""
+    def _hand_over(self, publication: Publication) -> bool:
+        """Produce a publication's records; say whether that was all of them."""
         produce = self._producer.produce
-        for record in job.records:
+        for record in publication.records:
             topic, key, value = record
-            job.left += 1
+            publication.left += 1
             try:
-                produce(topic, value, key, -1, job)
+                produce(topic, value, key, -1, publication)
             except BufferError:
-                job.left -= 1
-                job.records = chain((record,), job.records)
+                publication.left -= 1
+                publication.records = chain((record,), publication.records)
                 return False
             except KafkaException as error:
-                job.left -= 1
-                job.records = chain((record,), job.records)
+                publication.left -= 1
+                publication.records = chain((record,), publication.records)
                 self._refused = self._refused or refusal(error.args[0])
                 if not (self._refused or is_fatal(error.args[0])):
                     raise
@@ -126,18 +126,18 @@ class Publisher:
         return True
 
     def _finish(self, now: float) -> None:
-        """Tell of jobs whose records are all reported; hand over again what failed."""
-        unreported: list[Job] = []
-        for job in self._reported:
-            if job.left:
-                unreported.append(job)
-            elif job.failed:
-                self._refused = self._refused or (refusal(job.error) if job.error else None)
-                self._counters.republished += len(job.failed)
-                job.records, job.failed = iter(job.failed), []
-                self._later.append((now + RETRY_S, job))
+        """Tell of publications whose records are all reported; hand over again what failed."""
+        unreported: list[Publication] = []
+        for publication in self._reported:
+            if publication.left:
+                unreported.append(publication)
+            elif publication.failed:
+                self._refused = self._refused or (refusal(publication.error) if publication.error else None)
+                self._counters.republished += len(publication.failed)
+                publication.records, publication.failed = iter(publication.failed), []
+                self._later.append((now + RETRY_S, publication))
             else:
-                job.done()
+                publication.done()
         self._reported = unreported
 
     def _error(self, error: KafkaError) -> None:
@@ -162,7 +162,10 @@ class Publisher:
         self._producer = self._make(self._error)
 
     def close(self, timeout_s: float) -> int:
-        """Wait for reports for at most `timeout_s`; return how many jobs are not done. Raises KafkaRefusedError."""
+        """Wait for reports for at most `timeout_s`; return how many publications are not done.
+
+        Raises KafkaRefusedError.
+        """
         deadline = monotonic() + timeout_s
         while self.unfinished and monotonic() < deadline:
             self.pump(0.02)

@@ -36,7 +36,7 @@ class Bucket:
         self.pages = pages
         self.read_out = False
         self.unsafe = 0
-        """Spills and jobs that are not confirmed."""
+        """Spills and publications that are not confirmed."""
         self.failed = False
 
 

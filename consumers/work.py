@@ -6,7 +6,7 @@ owner that the batch is finished.
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from consumers.low_water import Span
+from consumers.low_water import BatchSpan
 from consumers.rows import ConversationWrite, MessageWrite
 from consumers.stores.contract import MessageKey
 from schemas.lifecycle import Outcome
@@ -94,7 +94,7 @@ class Work:
         "tally",
     )
 
-    def __init__(self, span: Span, now_ms: int) -> None:
+    def __init__(self, span: BatchSpan, now_ms: int) -> None:
         self.span = span
         self.now_ms = now_ms
         self.messages: dict[MessageKey, MessageWrite] = {}

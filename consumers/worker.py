@@ -19,12 +19,12 @@ from consumers.assignment import Assignment
 from consumers.counters import Counters
 from consumers.errors import StoreUnavailableError, StuckError, WorkerError
 from consumers.gateway import Gateway, Nobody
-from consumers.health import Progress
+from consumers.health import ProgressWatch
 from consumers.held import HeldPartition, Stage
 from consumers.intake import Intake
 from consumers.kafka_clients import LOG as KAFKA_LOG
 from consumers.kafka_clients import consumer_config, producer_config
-from consumers.kafka_errors import POSITION_GONE, is_fatal, verdict
+from consumers.kafka_errors import POSITION_GONE, ending_error, is_fatal
 from consumers.logs import set_level
 from consumers.outage import Outage
 from consumers.pipeline import Pipeline
@@ -116,7 +116,7 @@ class Worker:
         now = monotonic()
         self._turn_at = now
         self._window = Window(2 * settings.batch_records_max, now)
-        self._progress = Progress(settings.watchdog_s, now)
+        self._progress = ProgressWatch(settings.watchdog_s, now)
         self._commit_at = self._lease_at = self._remind_at = self._report_at = now
 
     def _make_producer(self, error: Callable[[Any], None]) -> Producer:
@@ -269,7 +269,7 @@ class Worker:
     def _consumer_error_event(self, error: Any) -> None:  # noqa: ANN401 - the client's own types say less
         """Take an error of the consumer as a whole; those that it gets over are counted."""
         self.counters.kafka_errors += 1
-        self._failure = self._failure or verdict(error, self._member)
+        self._failure = self._failure or ending_error(error, self._member)
         LOG.warning("consumer error", extra={"error": error.str(), "fatal": is_fatal(error)})
 
     def _consumer_error(self, message: Any) -> None:  # noqa: ANN401

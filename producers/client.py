@@ -342,7 +342,7 @@ class Client:
 
     def _make_pump(self) -> pump.Pump:
         return pump.Pump(
-            pump.Parts(
+            pump.PumpParts(
                 backlog=self._backlog(),
                 database=self._database,
                 clock=self._clock,
@@ -357,7 +357,7 @@ class Client:
 
     def _make_listener(self) -> listener.Listener:
         return listener.Listener(
-            listener.Parts(
+            listener.ListenerParts(
                 arrivals=Arrivals(self._database, self._outbox, self.user, self._clock),
                 user=self.user,
                 codec=self._codec,

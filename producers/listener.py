@@ -36,7 +36,7 @@ MakeConsumer = Callable[[OnError], ConsumerPort]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class ListenerParts:
     """What a listener is wired to."""
 
     arrivals: Arrivals
@@ -59,7 +59,7 @@ class _Batch:
 class Listener:
     """One outbox's listener; used by one thread, under the outbox's lock."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ListenerParts) -> None:
         self._parts = parts
         self._key = parts.user.encode()
         self._consumer: ConsumerPort | None = None

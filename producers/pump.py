@@ -40,7 +40,7 @@ _CLOCK_STEP_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class PumpParts:
     """What a pump is wired to."""
 
     backlog: Backlog
@@ -56,7 +56,7 @@ class Parts:
 class Pump:
     """One outbox's pump; used by one thread, under the outbox's lock."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: PumpParts) -> None:
         self._parts = parts
         self._clock = parts.clock
         self._backlog = parts.backlog

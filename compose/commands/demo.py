@@ -1,4 +1,4 @@
-"""`twotick demo`: everything at once, with faults, and a verdict."""
+"""`twotick demo`: everything at once, with faults, and what came of it."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -33,7 +33,7 @@ def _demo(  # noqa: PLR0913 - its options
 ) -> None:
     """Send messages between six clients, kill a worker and cut a client off meanwhile, and count what went wrong.
 
-    The verdict is computed from what the store and the outboxes hold afterwards. Exits with 1 if anything was lost,
+    What went wrong is found in what the store and the outboxes hold afterwards. Exits with 1 if anything was lost,
     doubled, set back or got stuck.
     """
     from compose.demo.report import as_json, show
@@ -50,5 +50,5 @@ def _demo(  # noqa: PLR0913 - its options
         sys.stdout.write(as_json(report) + "\n")
     else:
         show(report)
-    if not report.verdict.faultless:
+    if not report.findings.faultless:
         raise typer.Exit(_FAULTS)

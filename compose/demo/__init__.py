@@ -1,1 +1,1 @@
-"""The demo: processes that send and die, and a verdict over what the stores and outboxes hold afterwards."""
+"""The demo: processes that send and die, and what is found in what the stores and outboxes hold afterwards."""

@@ -1,12 +1,12 @@
-"""Collects what the verdict judges: the plan, the outbox files, the store's rows, the dead letters."""
+"""Collects what a demo is judged by: the plan, the outbox files, the store's rows, the dead letters."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from compose import outboxes
+from compose.demo.findings import Evidence, Incoming, Outgoing, Planned, Step, Stored
 from compose.demo.plan import Intended, Plan, intentions
-from compose.demo.verdict import Evidence, Incoming, Outgoing, Planned, Step, Stored
 from consumers.stores.contract import Store, StoredMessage
 from schemas.identity import text_of
 

@@ -1,4 +1,4 @@
-"""One demo from start to verdict: workers, clients, and what is done to them while messages are on their way."""
+"""One demo from start to end: workers, clients, and what is done to them while messages are on their way."""
 
 import sys
 import time
@@ -11,11 +11,11 @@ from compose import outboxes
 from compose.demo.acts import Act, Director
 from compose.demo.crew import Workers
 from compose.demo.evidence import gather
+from compose.demo.findings import DemoFindings, judge
 from compose.demo.network import Network
 from compose.demo.plan import Plan, users
 from compose.demo.processes import Process
 from compose.demo.screen import Screen, Snapshot, Tone
-from compose.demo.verdict import Verdict, judge
 from compose.demo.watch import Watcher
 from consumers.stores.contract import Store
 from schemas.lifecycle import State
@@ -37,10 +37,10 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DemoOutcome:
     """What came of it."""
 
-    verdict: Verdict
+    findings: DemoFindings
     seconds: float
     """From the first process's start to the last message's final state."""
     workers_killed: int
@@ -69,7 +69,7 @@ class Demo:
         self._epochs: dict[int, int] = {}
         self._takeovers = 0
 
-    def run(self, dead_letters: Callable[[], int]) -> Outcome:
+    def run(self, dead_letters: Callable[[], int]) -> DemoOutcome:
         """Play the whole demo.
 
         1. Start workers and clients; clients send at their own pace and read whatever comes.
@@ -87,8 +87,8 @@ class Demo:
         finally:
             self._network.mend()
             self._end()
-        verdict = judge(gather(self._options.plan, self._outbox_of, self._store, refused))
-        return Outcome(verdict, seconds, len(self._killed), self._cuts, self._takeovers)
+        findings = judge(gather(self._options.plan, self._outbox_of, self._store, refused))
+        return DemoOutcome(findings, seconds, len(self._killed), self._cuts, self._takeovers)
 
     def _client(self, user: str) -> Process:
         options = self._options

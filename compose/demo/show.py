@@ -20,7 +20,7 @@ from compose.demo.dead_letters import count_dead_letters
 from compose.demo.network import Network
 from compose.demo.plan import Plan, users
 from compose.demo.report import Report
-from compose.demo.run import Demo, Options, Outcome
+from compose.demo.run import Demo, DemoOutcome, Options
 from compose.demo.screen import Screen
 from compose.demo.stage import EmbeddedStage, LocalStage, Stage, config_text
 from compose.errors import ComposeError
@@ -96,7 +96,7 @@ def prepared(stage: Stage, folder: Path) -> Path:
     return config
 
 
-def _run(config: Path, wish: Wish, folder: Path, screen: Screen) -> Outcome:
+def _run(config: Path, wish: Wish, folder: Path, screen: Screen) -> DemoOutcome:
     wiring = Wiring(config=config)
     store = wiring.make_store()
     try:
@@ -112,10 +112,10 @@ def _run(config: Path, wish: Wish, folder: Path, screen: Screen) -> Outcome:
         store.close()
 
 
-def _report(outcome: Outcome, wish: Wish, folder: Path) -> Report:
+def _report(outcome: DemoOutcome, wish: Wish, folder: Path) -> Report:
     return Report(
         stack=wish.stack,
-        verdict=outcome.verdict,
+        findings=outcome.findings,
         seconds=outcome.seconds,
         workers=wish.workers,
         clients=len(users(Plan(0, wish.seed))),

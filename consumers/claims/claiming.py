@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from consumers.backoff import backoff_s
-from consumers.claims.contract import Answer, Claim, ClaimKey, ClaimState, ClaimTable, Handler, Verdict
+from consumers.claims.contract import Answer, CallOutcome, Claim, ClaimKey, ClaimState, ClaimTable, Handler
 from consumers.claims.settings import WebhookSettings
 from consumers.rows import Owner
 from consumers.stores.contract import MessageKey, Rows
@@ -31,7 +31,7 @@ RETRY_AFTER_S_MAX: Final = 3600.0
 _DETAIL_MAX: Final = 200
 
 
-class Reader(Protocol):
+class RowReader(Protocol):
     """What of a store is asked here."""
 
     def read(self, messages: list[MessageKey], conversations: list[str]) -> Rows:
@@ -47,7 +47,7 @@ class Holding(NamedTuple):
     """Of the lock."""
 
 
-class Step(NamedTuple):
+class ClaimStep(NamedTuple):
     """What came of a step."""
 
     event: Event | None = None
@@ -68,7 +68,7 @@ class Claiming:
         self,
         *,
         table: ClaimTable,
-        reader: Reader,
+        reader: RowReader,
         handler: Handler,
         settings: WebhookSettings,
         now_ms: Callable[[], int],
@@ -82,21 +82,21 @@ class Claiming:
         self._now_ms = now_ms
         self._chance = chance
 
-    def step(self, delivery: Delivery, holding: Holding) -> Step:
+    def step(self, delivery: Delivery, holding: Holding) -> ClaimStep:
         """Go on with a delivery as far as it gets now. Raises StoreUnavailableError, StoreRefusedError."""
         key = ClaimKey.of(delivery)
         if not self._is_owed(key):
-            return Step()
+            return ClaimStep()
         before = self._table.find(key)
         if before is not None and before.state in _SETTLED:
-            return Step(_SETTLED[before.state](key), detail=before.detail)
+            return ClaimStep(_SETTLED[before.state](key), detail=before.detail)
         if before is not None and before.token > holding.token:
-            return Step(lost=True)
+            return ClaimStep(lost=True)
         if before is not None and before.state is ClaimState.WAITING and before.next_at > self._now_ms():
-            return Step(again_at=before.next_at)
+            return ClaimStep(again_at=before.next_at)
         if before is not None and before.attempts >= self._settings.attempts_max:
             # The last call's maker is gone; nobody knows its end.
-            return self._settle(delivery, holding, before, Answer(Verdict.NEVER, "the last call was cut off"))
+            return self._settle(delivery, holding, before, Answer(CallOutcome.NEVER, "the last call was cut off"))
         return self._call(delivery, holding, before)
 
     def _is_owed(self, key: ClaimKey) -> bool:
@@ -105,17 +105,17 @@ class Claiming:
             return False
         return (key.recipient, State.SENT) in zip(row.recipients, row.receipts, strict=True)
 
-    def _call(self, delivery: Delivery, holding: Holding, before: Claim | None) -> Step:
+    def _call(self, delivery: Delivery, holding: Holding, before: Claim | None) -> ClaimStep:
         key = ClaimKey.of(delivery)
         version, attempts = (before.version, before.attempts) if before else (0, 0)
         marked = Claim(key, version + 1, holding.token, ClaimState.CLAIMED, attempts + 1, holding.owner)
         if not self._table.put(marked, before, self._keep_s(delivery)):
-            return Step(lost=True)
+            return ClaimStep(lost=True)
         answer = self._handler(delivery, key.idempotency_key(), marked.attempts)
         return self._settle(delivery, holding, marked, answer)._replace(called=True)
 
-    def _settle(self, delivery: Delivery, holding: Holding, marked: Claim, answer: Answer) -> Step:
-        state, next_at = self._verdict(marked, answer)
+    def _settle(self, delivery: Delivery, holding: Holding, marked: Claim, answer: Answer) -> ClaimStep:
+        state, next_at = self._state_after(marked, answer)
         settled = marked._replace(
             version=marked.version + 1,
             token=holding.token,
@@ -125,14 +125,14 @@ class Claiming:
             detail=answer.detail[:_DETAIL_MAX],
         )
         if not self._table.put(settled, marked, self._keep_s(delivery)):
-            return Step(lost=True)
+            return ClaimStep(lost=True)
         event = None if state is ClaimState.WAITING else _SETTLED[state](marked.key)
-        return Step(event, again_at=next_at, detail=settled.detail)
+        return ClaimStep(event, again_at=next_at, detail=settled.detail)
 
-    def _verdict(self, marked: Claim, answer: Answer) -> tuple[ClaimState, int]:
-        if answer.verdict is Verdict.DONE:
+    def _state_after(self, marked: Claim, answer: Answer) -> tuple[ClaimState, int]:
+        if answer.outcome is CallOutcome.DONE:
             return ClaimState.DELIVERED, 0
-        if answer.verdict is Verdict.NEVER or marked.attempts >= self._settings.attempts_max:
+        if answer.outcome is CallOutcome.NEVER or marked.attempts >= self._settings.attempts_max:
             return ClaimState.UNDELIVERABLE, 0
         wait_s = wait_before(marked.attempts + 1, self._settings, self._chance())
         if answer.retry_after_s is not None:

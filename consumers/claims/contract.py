@@ -80,13 +80,13 @@ class ClaimTable(Protocol):
 class Answer(NamedTuple):
     """What came of a call."""
 
-    verdict: "Verdict"
+    outcome: "CallOutcome"
     detail: str
     retry_after_s: float | None = None
     """How long the gateway asks to be left alone."""
 
 
-class Verdict(StrEnum):
+class CallOutcome(StrEnum):
     """What a call's end means."""
 
     DONE = "DONE"

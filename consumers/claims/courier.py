@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Final
 
 from consumers import clock
-from consumers.claims.claiming import Holding, Step
+from consumers.claims.claiming import ClaimStep, Holding
 from consumers.claims.contract import ClaimKey
 from consumers.claims.settings import WebhookSettings
 from consumers.conflicts import ConflictKind
@@ -38,7 +38,7 @@ LOOK_S_MAX: Final = 60.0
 _USERS_CACHED: Final = 100_000
 
 
-class Job:
+class DeliveryTask:
     """A delivery in the courier's hands."""
 
     __slots__ = ("delivery", "dropped", "due_ms", "owner", "partition", "running")
@@ -136,7 +136,7 @@ class Courier:
     def __init__(  # noqa: PLR0913 - the parts of a courier
         self,
         *,
-        step: Callable[[Delivery, Holding], Step],
+        step: Callable[[Delivery, Holding], ClaimStep],
         locks: PartitionLocks,
         write: Callable[[Event], bool],
         settings: WebhookSettings,
@@ -151,7 +151,7 @@ class Courier:
         self._counters = counters
         self._now_ms = now_ms
         self._changed = Condition()
-        self._jobs: dict[ClaimKey, Job] = {}
+        self._tasks: dict[ClaimKey, DeliveryTask] = {}
         self._due: list[tuple[int, int, ClaimKey]] = []
         self._numbers = 0
         self._waiting_for: set[int] = set()
@@ -192,28 +192,28 @@ class Courier:
         """Take a delivery, unless it is in hand already or too many are."""
         key = ClaimKey.of(delivery)
         with self._changed:
-            job = self._jobs.get(key)
-            if job is not None:
-                job.owner, job.dropped = owner, False
-            elif len(self._jobs) >= self._settings.waiting_max:
+            task = self._tasks.get(key)
+            if task is not None:
+                task.owner, task.dropped = owner, False
+            elif len(self._tasks) >= self._settings.waiting_max:
                 self._counters.gateway_put_off += 1
             else:
-                job = self._jobs[key] = Job(partition, owner, delivery)
-                self._put(key, job, 0)
+                task = self._tasks[key] = DeliveryTask(partition, owner, delivery)
+                self._put(key, task, 0)
 
     def drop(self, partition: int) -> None:
         """Let go of a partition; a call under way is finished, then its lock is released by one of the threads."""
         with self._changed:
-            for key, job in [(key, job) for key, job in self._jobs.items() if job.partition == partition]:
+            for key, task in [(key, task) for key, task in self._tasks.items() if task.partition == partition]:
                 # It stays known, so that no second thread takes it if the partition comes back meanwhile.
-                job.dropped = job.running
-                if not job.running:
-                    del self._jobs[key]
+                task.dropped = task.running
+                if not task.running:
+                    del self._tasks[key]
             self._gone.add(partition)
             self._changed.notify_all()
 
-    def _put(self, key: ClaimKey, job: Job, due_ms: int) -> None:
-        job.due_ms = due_ms
+    def _put(self, key: ClaimKey, task: DeliveryTask, due_ms: int) -> None:
+        task.due_ms = due_ms
         self._numbers += 1
         heappush(self._due, (due_ms, self._numbers, key))
         self._changed.notify()
@@ -228,17 +228,17 @@ class Courier:
         """Let others have the locks of partitions that went; of one with a call under way when that has ended."""
         with self._changed:
             # What is still known of a partition is under way, or it has come back: then it needs its lock.
-            free = self._gone.difference(job.partition for job in self._jobs.values())
+            free = self._gone.difference(task.partition for task in self._tasks.values())
             self._gone.clear()
             handles = [self._locks.take_out(partition) for partition in free]
         for handle in handles:
             if handle is not None:
                 self._locks.release(handle)
 
-    def _serve(self, key: ClaimKey, job: Job) -> None:
-        """Take one step of a job, and put it back for the next one."""
+    def _serve(self, key: ClaimKey, task: DeliveryTask) -> None:
+        """Take one step of a task, and put it back for the next one."""
         try:
-            again_at = self._go_on(job)
+            again_at = self._go_on(task)
         except WorkerError as error:
             level = logging.WARNING if error.retriable else logging.ERROR
             level, self._told = logging.DEBUG if self._told is type(error) else level, type(error)
@@ -247,10 +247,10 @@ class Courier:
         except Exception:
             LOG.exception("a delivery failed: an error that nothing here foresees")
             again_at = 0
-        self._put_back(key, job, again_at)
+        self._put_back(key, task, again_at)
 
-    def _take(self) -> tuple[ClaimKey, Job] | None:
-        """Wait for the next job that is due; None where there is something else to do, or at the end."""
+    def _take(self) -> tuple[ClaimKey, DeliveryTask] | None:
+        """Wait for the next task that is due; None where there is something else to do, or at the end."""
         with self._changed:
             while not self._stopping and not self._gone:
                 while self._due and self._is_old(*self._due[0]):
@@ -264,27 +264,27 @@ class Courier:
                     self._changed.wait(min(left_ms / 1000, LOOK_S_MAX))
                     continue
                 heappop(self._due)
-                job = self._jobs[key]
-                job.running = True
-                return key, job
+                task = self._tasks[key]
+                task.running = True
+                return key, task
             return None
 
     def _is_old(self, due_ms: int, _number: int, key: ClaimKey) -> bool:
-        job = self._jobs.get(key)
-        return job is None or job.running or job.due_ms != due_ms
+        task = self._tasks.get(key)
+        return task is None or task.running or task.due_ms != due_ms
 
-    def _go_on(self, job: Job) -> int:
+    def _go_on(self, task: DeliveryTask) -> int:
         """Take one step of a delivery; return when to take the next, 0 for never. Raises WorkerError."""
         try:
-            token = self._locks.token(job.partition)
+            token = self._locks.token(task.partition)
         except LockLostError:
             self._lost()
             return self._now_ms() + LATER_MS
         except LockTakenError as error:
-            self._wait_for(job.partition, error)
+            self._wait_for(task.partition, error)
             return self._now_ms() + LATER_MS
-        self._waiting_for.discard(job.partition)
-        step = self._step(job.delivery, Holding(job.owner, token))
+        self._waiting_for.discard(task.partition)
+        step = self._step(task.delivery, Holding(task.owner, token))
         self._told = None
         if step.called:
             self._count("gateway_calls")
@@ -303,7 +303,7 @@ class Courier:
             LOG.warning("a delivery is given up: failed(undelivered)", extra=extra)
         return 0
 
-    def _tell_how_it_does(self, step: Step) -> None:
+    def _tell_how_it_does(self, step: ClaimStep) -> None:
         """Log that the gateway begins to fail, and that it is well again: once each, not for each delivery."""
         takes_it = step.event is not None and step.event.kind == Kind.DELIVERED
         if step.event is None and not step.lost and not self._gateway_fails:
@@ -330,13 +330,13 @@ class Courier:
         with self._changed:
             setattr(self._counters, name, getattr(self._counters, name) + 1)
 
-    def _put_back(self, key: ClaimKey, job: Job, again_at: int) -> None:
+    def _put_back(self, key: ClaimKey, task: DeliveryTask, again_at: int) -> None:
         with self._changed:
-            job.running = False
-            if again_at and not job.dropped:
-                self._put(key, job, again_at)
+            task.running = False
+            if again_at and not task.dropped:
+                self._put(key, task, again_at)
             else:
-                del self._jobs[key]
-            if job.dropped:
-                self._gone.add(job.partition)
+                del self._tasks[key]
+            if task.dropped:
+                self._gone.add(task.partition)
             self._changed.notify_all()

@@ -20,7 +20,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 from urllib3.util import Url, parse_url
 
-from consumers.claims.contract import Answer, Verdict
+from consumers.claims.contract import Answer, CallOutcome
 from consumers.claims.settings import WebhookSettings
 from schemas.identity import text_of
 from schemas.records import Delivery
@@ -111,7 +111,7 @@ class Webhook:
                 preload_content=False,
             )
         except (HTTPError, OSError, ValueError) as error:
-            return Answer(Verdict.AGAIN, f"no answer: {type(error).__name__}")
+            return Answer(CallOutcome.AGAIN, f"no answer: {type(error).__name__}")
         # The status is the answer; a text that may never end is not waited for.
         response.close()
         return self._answer(response.status, response.headers.get("Retry-After"))
@@ -129,10 +129,10 @@ class Webhook:
     def _answer(self, status: int, retry_after: str | None) -> Answer:
         detail = f"status {status}"
         if 200 <= status < 300:
-            return Answer(Verdict.DONE, detail)
+            return Answer(CallOutcome.DONE, detail)
         if 400 <= status < 500 and status not in _AGAIN:
-            return Answer(Verdict.NEVER, detail)
-        return Answer(Verdict.AGAIN, detail, seconds_of(retry_after, self._now_s()))
+            return Answer(CallOutcome.NEVER, detail)
+        return Answer(CallOutcome.AGAIN, detail, seconds_of(retry_after, self._now_s()))
 
 
 def seconds_of(retry_after: str | None, now_s: float) -> float | None:

@@ -100,7 +100,7 @@ def _redrive(  # noqa: PLR0913 - one parameter an option
     discarded before, is left out. Exits with 4 where some were left out.
     """
     from consumers.dead_letters_park import parked_among
-    from consumers.dead_letters_redrive import Sender
+    from consumers.dead_letters_redrive import LogWriter
     from consumers.dead_letters_select import redrives
 
     factory: LetterFactory = context.obj
@@ -116,8 +116,8 @@ def _redrive(  # noqa: PLR0913 - one parameter an option
         going = [each.letter for each in plan if not each.obstacle]
         factory.show((planned(each, "redrive") for each in plan), PLAN_COLUMNS, output)
         if execute:
-            with Sender(factory.kafka(), factory.codec()) as sender:
-                sender.redrive(store, going, who())
+            with LogWriter(factory.kafka(), factory.codec()) as writer:
+                writer.redrive(store, going, who())
     _conclude(len(going), len(plan) - len(going), "redriven", executed=execute)
 
 

@@ -9,7 +9,7 @@ import typer
 from consumers.cli.shared import FORM_HELP, Form, SharedFactory, opened, time_text
 
 if TYPE_CHECKING:
-    from consumers.locks.contract import LockMeta, Standing
+    from consumers.locks.contract import LockMeta, LockStanding
 
 _COLUMNS = ("key", "state", "owner", "token", "since", "until")
 
@@ -68,7 +68,7 @@ def _break(
             raise NotFoundError(f"the lock {key} has ended or changed hands meanwhile", "Look at it again.")
 
 
-def _is_meant(standing: "Standing", token: int | None) -> bool:
+def _is_meant(standing: "LockStanding", token: int | None) -> bool:
     return token is None or standing.token == token
 
 

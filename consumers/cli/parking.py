@@ -52,7 +52,7 @@ def _park(
     worker has taken note in time: it will.
     """
     from consumers.dead_letters_park import Workers, park
-    from consumers.dead_letters_redrive import Sender
+    from consumers.dead_letters_redrive import LogWriter
 
     _insist_usable(conversation)
     factory: LetterFactory = context.obj
@@ -61,8 +61,8 @@ def _park(
         say(f"would park {conversation!r}: add --execute")
         return
     workers = Workers(factory.kafka(), factory.worker_settings().group)
-    with opened(factory) as (store, _), Sender(factory.kafka(), factory.codec()) as sender:
-        noted = park(sender, workers, store, conversation, name, wait)
+    with opened(factory) as (store, _), LogWriter(factory.kafka(), factory.codec()) as writer:
+        noted = park(writer, workers, store, conversation, name, wait)
     say("parked" if noted else "the PARK is in the log; no worker has got there yet")
     if not noted:
         raise typer.Exit(PARTLY_DONE)
@@ -90,7 +90,7 @@ def _release(  # noqa: PLR0913 - one parameter an option
     """
     from consumers.dead_letters_park import Workers, parking_of, release, waiting_in
     from consumers.dead_letters_park import give_up as give_up_waiting
-    from consumers.dead_letters_redrive import Sender
+    from consumers.dead_letters_redrive import LogWriter
     from consumers.dead_letters_select import Redrive, waiting_of
 
     _insist_usable(conversation)
@@ -103,14 +103,14 @@ def _release(  # noqa: PLR0913 - one parameter an option
             factory.show((planned(Redrive(each, ""), "redrive") for each in found), PLAN_COLUMNS, output)
             say(f"{len(found):,} would be redriven: add --execute")
             return
-        with Sender(factory.kafka(), factory.codec()) as sender:
+        with LogWriter(factory.kafka(), factory.codec()) as writer:
             workers = Workers(factory.kafka(), factory.worker_settings().group)
             if not give_up:
-                count, is_open = release(sender, letters, store, workers, conversation, name, wait)
+                count, is_open = release(writer, letters, store, workers, conversation, name, wait)
                 told = (
                     f"{count:,} redriven; the conversation is {'open' if is_open else 'not open yet: release it again'}"
                 )
-            elif is_open := give_up_waiting(sender, workers, store, conversation, name, wait):
+            elif is_open := give_up_waiting(writer, workers, store, conversation, name, wait):
                 told = "given up: the conversation goes on, what waited is among the dead letters"
             else:
                 told = "the RELEASE is in the log; no worker has got there yet"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from consumers.replay.control import Control
     from consumers.replay.log import Log
     from consumers.replay.progress_file import Progress
-    from consumers.replay.run import Outcome, Source
+    from consumers.replay.run import ReplayOutcome, Source
     from consumers.replay.spans import Wish
     from consumers.settings import WorkerSettings
     from consumers.stores.contract import Store
@@ -137,7 +137,7 @@ class ReplayJob:
         self,
         target: "Store",
         live: "Store",
-        outcome: "Outcome",
+        outcome: "ReplayOutcome",
         partitions: int,
         generation: int,
         source: "Source",
@@ -300,7 +300,7 @@ def _opened(path: Path, begun: "Progress") -> "AbstractContextManager[TextIO]":
     return path.open("a", encoding="utf-8")
 
 
-def _end_if_interrupted(outcome: "Outcome", state: Path | None) -> None:
+def _end_if_interrupted(outcome: "ReplayOutcome", state: Path | None) -> None:
     if not outcome.complete:
         _say("interrupted; the same command goes on" if state else "interrupted; --state FILE would let it go on")
         raise typer.Exit(_INTERRUPTED)
@@ -318,7 +318,7 @@ def _summary(checked: "Checked", found: "Sequence[Difference]", *, mended: bool)
     return told
 
 
-def _rate(outcome: "Outcome") -> str:
+def _rate(outcome: "ReplayOutcome") -> str:
     return f" ({outcome.done / outcome.seconds:,.0f}/s)" if outcome.seconds > 0 else ""
 
 

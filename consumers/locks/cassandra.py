@@ -15,7 +15,7 @@ from cassandra.cluster import Session
 
 from consumers import clock
 from consumers.errors import StoreUnavailableError
-from consumers.locks.contract import Standing
+from consumers.locks.contract import LockStanding
 from consumers.stores.cassandra_conditional import apply, read_each_serially, read_serially
 from consumers.stores.cassandra_errors import translating
 
@@ -101,20 +101,20 @@ class CassandraLockTable:
                 return False
         raise _unknown(key)
 
-    def standing(self, key: str) -> Standing | None:
+    def standing(self, key: str) -> LockStanding | None:
         """Read one, serially."""
         self._check()
         found = read_serially(self._session, self._read, (key,), f"the lock {key}")
         return _standing(found[0]) if found else None
 
-    def glance(self, key: str) -> Standing | None:
+    def glance(self, key: str) -> LockStanding | None:
         """Read one at the usual consistency."""
         self._check()
         with translating(f"the lock {key}"):
             found = list(self._session.execute(self._read, (key,)))
         return _standing(found[0]) if found else None
 
-    def standings(self) -> Sequence[Standing]:
+    def standings(self) -> Sequence[LockStanding]:
         """Read all that were ever taken, serially, by name."""
         self._check()
         return [_standing(row) for _, row in read_each_serially(self._session, self._names, self._read, "the locks")]
@@ -133,9 +133,9 @@ class CassandraLockTable:
         return standing is not None and standing.holder == holder
 
 
-def _standing(row: tuple[Any, ...]) -> Standing:
+def _standing(row: tuple[Any, ...]) -> LockStanding:
     key, token, holder, owner, since, until = row
-    return Standing(key, token or 0, holder.hex if holder else "", owner or "", since or 0, until or 0)
+    return LockStanding(key, token or 0, holder.hex if holder else "", owner or "", since or 0, until or 0)
 
 
 def _unknown(key: str) -> StoreUnavailableError:

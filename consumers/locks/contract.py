@@ -101,7 +101,7 @@ class Locks(Protocol):
         """Return what is known of a lock; None where it was never taken."""
 
 
-class Standing(NamedTuple):
+class LockStanding(NamedTuple):
     """A lock as the store has it now."""
 
     key: str
@@ -128,13 +128,13 @@ class LockTable(Protocol):
     def give_back(self, key: str, holder: str) -> bool:
         """Free it where `holder` holds it; say whether this is known to have freed it."""
 
-    def standing(self, key: str) -> Standing | None:
+    def standing(self, key: str) -> LockStanding | None:
         """Read one, serially: what is returned is not stale. None where it was never taken."""
 
-    def glance(self, key: str) -> Standing | None:
+    def glance(self, key: str) -> LockStanding | None:
         """Read one cheaply: it may be stale by a moment."""
 
-    def standings(self) -> Sequence[Standing]:
+    def standings(self) -> Sequence[LockStanding]:
         """Read all that were ever taken, serially, by name."""
 
     def free(self, key: str, token: int) -> bool:

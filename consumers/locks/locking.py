@@ -11,7 +11,7 @@ from uuid import UUID
 
 from consumers import clock
 from consumers.errors import StoreUnavailableError, WorkerError
-from consumers.locks.contract import LockHandle, LockLostError, LockMeta, Locks, LockTable, LockTakenError, Standing
+from consumers.locks.contract import LockHandle, LockLostError, LockMeta, Locks, LockStanding, LockTable, LockTakenError
 
 LOG = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class TableLocks:
         return meta_of(standing) if standing else None
 
 
-def meta_of(standing: Standing) -> LockMeta:
+def meta_of(standing: LockStanding) -> LockMeta:
     """Return a lock as people see it."""
     held = bool(standing.holder)
     times = (standing.since, standing.until) if held else (0, 0)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from consumers import clock
-from consumers.locks.contract import Standing
+from consumers.locks.contract import LockStanding
 from consumers.stores.sqlite_shared import SharedConnection
 
 _READ: Final = "SELECT name, fence, holder, owner, since, until, since_tick, until_tick FROM locks"
@@ -66,14 +66,14 @@ class SqliteLockTable:
             connection.execute("UPDATE locks SET holder = NULL WHERE name = ?", (key,))
         return True
 
-    def standing(self, key: str) -> Standing | None:
+    def standing(self, key: str) -> LockStanding | None:
         """Read one."""
         found = self._shared.fetch(f"{_READ} WHERE name = ?", (key,))
         return self._standing(found[0]) if found else None
 
     glance = standing
 
-    def standings(self) -> Sequence[Standing]:
+    def standings(self) -> Sequence[LockStanding]:
         """Read all that were ever taken, by name."""
         return [self._standing(found) for found in self._shared.fetch(f"{_READ} ORDER BY name")]
 
@@ -90,7 +90,7 @@ class SqliteLockTable:
         now, tick, ttl_ms = self._now_ms(), self._tick_ms(), ttl_s * 1000
         return now, now + ttl_ms, tick, tick + ttl_ms + 1
 
-    def _standing(self, row: tuple[Any, ...]) -> Standing:
+    def _standing(self, row: tuple[Any, ...]) -> LockStanding:
         key, token, holder, owner, since, until, since_tick, until_tick = row
         held = holder is not None and since_tick <= self._tick_ms() < until_tick
-        return Standing(key, token, holder if held else "", owner, since, until)
+        return LockStanding(key, token, holder if held else "", owner, since, until)

@@ -13,7 +13,7 @@ from consumers.rows import ConversationRow, MessageRow, Transition
 from consumers.stores.contract import StoredMessage
 
 
-class Verdict(StrEnum):
+class ComparisonResult(StrEnum):
     """What a comparison found; a value that is not in `DIFFERENCES` is as it should be."""
 
     SAME = "same"
@@ -28,13 +28,13 @@ class Verdict(StrEnum):
     """The store holds a row that the log never made."""
 
 
-DIFFERENCES: Final = frozenset({Verdict.MISSING, Verdict.DIFFERS, Verdict.INVENTED})
+DIFFERENCES: Final = frozenset({ComparisonResult.MISSING, ComparisonResult.DIFFERS, ComparisonResult.INVENTED})
 
 
 class Compared(NamedTuple):
-    """A verdict and, for people, what it rests on."""
+    """A result and, for people, what it rests on."""
 
-    verdict: Verdict
+    result: ComparisonResult
     detail: str = ""
 
 
@@ -53,7 +53,7 @@ class Reach(NamedTuple):
         return step.offset if step.at >= self.began_ms else -1
 
 
-_SAME: Final = Compared(Verdict.SAME)
+_SAME: Final = Compared(ComparisonResult.SAME)
 _MADE_ONCE: Final = (
     "conversation_id",
     "message_id",
@@ -73,17 +73,17 @@ def compare_message(ours: StoredMessage, theirs: StoredMessage | None, reach: Re
     steps = [step for step, _ in ours.transitions]
     if theirs is None:
         if steps and reach.place(steps[0]) >= reach.committed:
-            return Compared(Verdict.BEHIND)
-        return Compared(Verdict.MISSING, f"the log makes it {ours.row.state}")
+            return Compared(ComparisonResult.BEHIND)
+        return Compared(ComparisonResult.MISSING, f"the log makes it {ours.row.state}")
     if detail := _made_otherwise(ours, theirs):
-        return Compared(Verdict.DIFFERS, detail)
+        return Compared(ComparisonResult.DIFFERS, detail)
     others = [step for step, _ in theirs.transitions]
     if detail := _other_steps(steps, others, reach):
-        return Compared(Verdict.DIFFERS, detail)
+        return Compared(ComparisonResult.DIFFERS, detail)
     if len(steps) == len(others):
         detail = _changed(ours.row, theirs.row, MessageRow._fields)
-        return Compared(Verdict.DIFFERS, detail) if detail else _SAME
-    return Compared(Verdict.AHEAD if len(others) > len(steps) else Verdict.BEHIND)
+        return Compared(ComparisonResult.DIFFERS, detail) if detail else _SAME
+    return Compared(ComparisonResult.AHEAD if len(others) > len(steps) else ComparisonResult.BEHIND)
 
 
 def _other_steps(ours: list[Transition], theirs: list[Transition], reach: Reach) -> str:
@@ -121,20 +121,20 @@ def compare_conversation(ours: ConversationRow, theirs: ConversationRow | None, 
     replayed, committed = (reach.generation, reach.replayed), (reach.generation, reach.committed)
     if theirs is None:
         if ours.applied >= committed:
-            return Compared(Verdict.BEHIND)
-        return Compared(Verdict.MISSING, "the log makes the conversation")
+            return Compared(ComparisonResult.BEHIND)
+        return Compared(ComparisonResult.MISSING, "the log makes the conversation")
     detail = _changed(ours, theirs, _OF_CONVERSATION)
     if not detail:
         return _SAME
     if theirs.applied >= replayed and theirs.version > ours.version:
-        return Compared(Verdict.AHEAD)
+        return Compared(ComparisonResult.AHEAD)
     if ours.applied >= committed and theirs.version < ours.version:
-        return Compared(Verdict.BEHIND)
-    return Compared(Verdict.DIFFERS, detail)
+        return Compared(ComparisonResult.BEHIND)
+    return Compared(ComparisonResult.DIFFERS, detail)
 
 
 def invented(theirs: StoredMessage, reach: Reach) -> Compared:
     """Return what it means that the store holds a message that the replay has not made."""
     if theirs.transitions and reach.place(theirs.transitions[0][0]) >= reach.replayed:
-        return Compared(Verdict.AHEAD)
-    return Compared(Verdict.INVENTED, f"the store has it as {theirs.row.state}")
+        return Compared(ComparisonResult.AHEAD)
+    return Compared(ComparisonResult.INVENTED, f"the store has it as {theirs.row.state}")

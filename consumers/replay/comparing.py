@@ -11,8 +11,8 @@ from consumers.replay.commands import Commands, doubt_about
 from consumers.replay.compare import (
     DIFFERENCES,
     Compared,
+    ComparisonResult,
     Reach,
-    Verdict,
     compare_conversation,
     compare_message,
     invented,
@@ -33,7 +33,7 @@ T = TypeVar("T")
 class Difference(NamedTuple):
     """One row that is not as the log makes it."""
 
-    kind: Verdict
+    kind: ComparisonResult
     conversation_id: str
     message_id: bytes
     """Empty for a conversation's own row."""
@@ -46,7 +46,7 @@ class Checked:
     """How many rows were compared, and what came of it."""
 
     messages: Counter[str] = field(default_factory=Counter)
-    """By verdict."""
+    """By result."""
     conversations: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -139,13 +139,13 @@ class Comparison:
             for ours in page:
                 theirs = found.get(ours.key)
                 compared = compare_message(ours, theirs, self._reach(ours))
-                self.checked.messages[compared.verdict] += 1
-                if compared.verdict in DIFFERENCES:
+                self.checked.messages[compared.result] += 1
+                if compared.result in DIFFERENCES:
                     differing.append((ours, compared))
             self._check_commands({ours.row.conversation_id for ours, _ in differing})
             mended = self._mend(differing) if mend and differing else frozenset()
             for ours, compared in differing:
-                yield Difference(compared.verdict, *ours.key, compared.detail, ours.key in mended)
+                yield Difference(compared.result, *ours.key, compared.detail, ours.key in mended)
 
     def _mend(self, differing: Sequence[tuple[StoredMessage, Compared]]) -> frozenset[MessageKey]:
         """Write rows as the log makes them, under their own stamps; return those that are as they should be then."""
@@ -155,7 +155,7 @@ class Comparison:
         return frozenset(
             key
             for key, ours in by_key.items()
-            if compare_message(ours, again.get(key), self._reach(ours)).verdict not in DIFFERENCES
+            if compare_message(ours, again.get(key), self._reach(ours)).result not in DIFFERENCES
         )
 
     def _put(self, rows: Iterable[MessageWrite | ConversationWrite]) -> None:
@@ -190,14 +190,14 @@ class Comparison:
             differing = []
             for ours in page:
                 compared = self._compare_conversation(ours, found.get(ours.conversation_id))
-                self.checked.conversations[compared.verdict] += 1
-                if compared.verdict in DIFFERENCES:
+                self.checked.conversations[compared.result] += 1
+                if compared.result in DIFFERENCES:
                     differing.append((ours, compared))
             self._check_commands(ours.conversation_id for ours, _ in differing)
             mended = self._mend_conversations([ours for ours, _ in differing]) if mend and differing else frozenset()
             for ours, compared in differing:
                 is_mended = ours.conversation_id in mended
-                yield Difference(compared.verdict, ours.conversation_id, b"", compared.detail, is_mended)
+                yield Difference(compared.result, ours.conversation_id, b"", compared.detail, is_mended)
 
     def _mend_conversations(self, differing: Sequence[ConversationRow]) -> frozenset[str]:
         self._put(map(ConversationWrite, differing))
@@ -205,7 +205,7 @@ class Comparison:
         return frozenset(
             ours.conversation_id
             for ours in differing
-            if self._compare_conversation(ours, again.get(ours.conversation_id)).verdict not in DIFFERENCES
+            if self._compare_conversation(ours, again.get(ours.conversation_id)).result not in DIFFERENCES
         )
 
     def _compare_conversation(self, ours: ConversationRow, theirs: ConversationRow | None) -> Compared:
@@ -235,10 +235,10 @@ class Comparison:
                 if theirs.key in known:
                     continue
                 compared = invented(theirs, self._reach(theirs))
-                self.checked.messages[compared.verdict] += 1
-                if compared.verdict in DIFFERENCES:
+                self.checked.messages[compared.result] += 1
+                if compared.result in DIFFERENCES:
                     self._check_commands([theirs.row.conversation_id])
-                    yield Difference(compared.verdict, *theirs.key, compared.detail)
+                    yield Difference(compared.result, *theirs.key, compared.detail)
 
 
 def _ends(row: ConversationRow | None) -> set[Position]:

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from consumers.errors import KafkaUnavailableError, LostRangeError
 from consumers.kafka_clients import LOG as KAFKA_LOG
-from consumers.kafka_errors import POSITION_GONE, translated, verdict
+from consumers.kafka_errors import POSITION_GONE, ending_error, translated
 from consumers.replay.spans import Extent, Span, Wish
 from schemas.topics import CONSUMER, Setting, client_config
 
@@ -127,7 +127,7 @@ class Log:
                 f"partition {partition}: the log no longer holds the position that was to be read next",
                 "Replay again; it begins with what is left.",
             )
-        if (fatal := verdict(error, "")) is not None:
+        if (fatal := ending_error(error, "")) is not None:
             raise fatal
 
 

@@ -26,7 +26,7 @@ REPLAYER: Final = Owner(0, "replay")
 
 
 @dataclass(slots=True)
-class Tally:
+class RebuildTally:
     """What a rebuild has seen."""
 
     events: int = 0
@@ -57,7 +57,7 @@ class Rebuild:
         intake: Intake,
         commands: Commands | None,
         conversations: frozenset[str],
-        tally: Tally,
+        tally: RebuildTally,
     ) -> None:
         """Take the parts; `positions` are where an earlier run got to, `live` is asked for rows from before a span.
 

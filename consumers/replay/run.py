@@ -1,4 +1,4 @@
-"""One replay from its plan to its verdict: reads, folds or prints, remembers how far it got, then compares.
+"""One replay from its plan to its end: reads, folds or prints, remembers how far it got, then compares.
 
 Nothing here answers, leases or commits, so it runs beside live workers; they are asked only for what they have
 committed, below which every row must be in the live store.
@@ -22,7 +22,7 @@ from consumers.replay.jsonl import lines
 from consumers.replay.log import Log
 from consumers.replay.pace import Pace
 from consumers.replay.progress_file import Asked, Progress
-from consumers.replay.rebuild import Rebuild, Tally
+from consumers.replay.rebuild import Rebuild, RebuildTally
 from consumers.replay.spans import Extent, ReplayRefusedError, Span, Wish, eras_of, records_in, spans_of
 from consumers.settings import WorkerSettings
 from consumers.stores.contract import Store, TopicRecord
@@ -48,7 +48,7 @@ class Source:
 
 
 @dataclass(slots=True)
-class Outcome:
+class ReplayOutcome:
     """What a replay came to."""
 
     spans: Sequence[Span]
@@ -58,7 +58,7 @@ class Outcome:
     """What reading and folding took."""
     done: int = 0
     """Records read by this run."""
-    tally: Tally = field(default_factory=Tally)
+    tally: RebuildTally = field(default_factory=RebuildTally)
     is_whole: bool = False
     """Whether it saw all that the rows of its partitions were ever folded from."""
     began_ms: dict[int, int] = field(default_factory=dict)
@@ -109,7 +109,7 @@ def _ended(progress: Progress) -> Progress:
 
 def rebuild(
     source: Source, *, target: Store, live: Store | None, topic: TopicRecord, settings: WorkerSettings
-) -> Outcome:
+) -> ReplayOutcome:
     """Fold the spans into `target`, which is empty or holds what the same replay has put there. Raises WorkerError.
 
     What was folded in different generations of the topic is folded one after the other, each as it was then.
@@ -121,7 +121,7 @@ def rebuild(
     is_whole = eras[0].is_first and all(span.is_whole for span in begun.spans)
     # A conversation may have been in another partition before, so a later era rests on all of those before it.
     is_complete = is_whole and not (wish.partitions and topic.earlier)
-    tally, positions, began_ms = Tally(), dict(begun.positions), dict(begun.began_ms)
+    tally, positions, began_ms = RebuildTally(), dict(begun.positions), dict(begun.began_ms)
 
     def progress() -> Progress:
         written = begun.written + tally.rows + tally.seeded
@@ -174,7 +174,7 @@ def _check_target(begun: Progress, target: Store) -> None:
         )
 
 
-def to_jsonl(source: Source, out: TextIO) -> Outcome:
+def to_jsonl(source: Source, out: TextIO) -> ReplayOutcome:
     """Write the spans' records as JSON lines; `out` is where they were left. Raises WorkerError, OSError."""
     control, chosen = source.control, source.wish.conversations
     begun = _started(source.begun, control)
@@ -203,7 +203,7 @@ class _Reading:
     """Reads what is left of the spans, some at a time, at the pace asked for."""
 
     def __init__(self, source: Source) -> None:
-        self.outcome = Outcome(source.begun.spans, complete=True)
+        self.outcome = ReplayOutcome(source.begun.spans, complete=True)
         self._source = source
         self._total = records_in(source.begun.spans)
         self._before = self._total - records_in(self._left(source.begun.spans))
@@ -233,13 +233,13 @@ class _Reading:
         save()
         return outcome.complete
 
-    def ended(self) -> Outcome:
+    def ended(self) -> ReplayOutcome:
         """Return what it came to."""
         self.outcome.seconds = monotonic() - self._started
         return self.outcome
 
 
-def reaches(outcome: Outcome, generation: int, committed: dict[int, int]) -> dict[int, Reach]:
+def reaches(outcome: ReplayOutcome, generation: int, committed: dict[int, int]) -> dict[int, Reach]:
     """Return how far each side is, by partition; where nothing is committed all that was replayed must be there."""
     return {
         span.partition: Reach(
@@ -258,7 +258,7 @@ Bar = Callable[[str], AbstractContextManager[Report]]
 
 def compare(
     comparison: Comparison,
-    outcome: Outcome,
+    outcome: ReplayOutcome,
     wish: Wish,
     *,
     mend: bool,
@@ -275,7 +275,9 @@ def compare(
     yield from _compared(comparison, outcome, wish, mend=mend, bar=bar)
 
 
-def _compared(comparison: Comparison, outcome: Outcome, wish: Wish, *, mend: bool, bar: Bar) -> Iterator[Difference]:
+def _compared(
+    comparison: Comparison, outcome: ReplayOutcome, wish: Wish, *, mend: bool, bar: Bar
+) -> Iterator[Difference]:
     with bar("comparing messages") as report:
         yield from comparison.messages(mend=mend, report=report)
     if outcome.is_whole:

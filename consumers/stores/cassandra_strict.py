@@ -280,13 +280,13 @@ class StrictWriter:
         left: list[Change] = []
         for change in group.batch:
             key = uuid_of(change.key[1]) if isinstance(change, MessageChange) else change.key
-            verdict = change.judge(found.get(key))
-            if verdict.again is not None:
-                change.condition = verdict.again
+            outcome = change.judge(found.get(key))
+            if outcome.again is not None:
+                change.condition = outcome.again
                 left.append(change)
-            elif verdict.conflict:
+            elif outcome.conflict:
                 group.call.conflict(change)
-            elif verdict.fenced:
+            elif outcome.fenced:
                 group.call.fenced = True
         group.batch = left
         if not left or group.call.fenced:

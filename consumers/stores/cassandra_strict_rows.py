@@ -68,7 +68,7 @@ class Condition(NamedTuple):
     owner: Owner
 
 
-class Verdict(NamedTuple):
+class WriteOutcome(NamedTuple):
     """What is to be done about a write that was not applied, or may have been."""
 
     landed: bool = False
@@ -79,9 +79,9 @@ class Verdict(NamedTuple):
     """Make it again, on this condition."""
 
 
-LANDED: Final = Verdict(landed=True)
-CONFLICT: Final = Verdict(conflict=True)
-FENCED: Final = Verdict(fenced=True)
+LANDED: Final = WriteOutcome(landed=True)
+CONFLICT: Final = WriteOutcome(conflict=True)
+FENCED: Final = WriteOutcome(fenced=True)
 
 
 def attempt_id(key: MessageKey | str, owner: Owner, version: int, applied: Position, stamp: int) -> UUID:
@@ -131,7 +131,7 @@ class MessageChange:
     def _key(self) -> tuple[object, ...]:
         return (*self.partition, uuid_of(self.write.row.message_id))
 
-    def judge(self, standing: Standing | None) -> Verdict:
+    def judge(self, standing: Standing | None) -> WriteOutcome:
         """Return what is to be done, given what the store holds."""
         ours = {one.version: _change(one) for one in self.write.transitions}
         if standing is None:
@@ -180,7 +180,7 @@ class ConversationChange:
             row.conversation_id,
         )
 
-    def judge(self, standing: Standing | None) -> Verdict:
+    def judge(self, standing: Standing | None) -> WriteOutcome:
         """Return what is to be done, given what the store holds.
 
         A conversation's row does not tell its story, so whether the fold wrote it shows in its attempt's id, which
@@ -217,7 +217,7 @@ class MessageMend(MessageChange):
         found = (self.condition.version, self.write.row.applied)
         return "mend", (*self._moving(0), *self._made(), *self._key(), *found)
 
-    def judge(self, standing: Standing | None) -> Verdict:
+    def judge(self, standing: Standing | None) -> WriteOutcome:
         """Return what is to be done, given what the store holds."""
         return _mended(self, standing)
 
@@ -237,7 +237,7 @@ class ConversationMend(ConversationChange):
             return super().statement()
         return "mend_conversation", (*self._values(None), self.condition.version, self.write.row.applied)
 
-    def judge(self, standing: Standing | None) -> Verdict:
+    def judge(self, standing: Standing | None) -> WriteOutcome:
         """Return what is to be done, given what the store holds."""
         return _mended(self, standing)
 
@@ -245,30 +245,30 @@ class ConversationMend(ConversationChange):
 Change = MessageChange | ConversationChange
 
 
-def _mended(change: Change, standing: Standing | None) -> Verdict:
-    """Return the verdict to write over what stands there, but not over a later event's row."""
+def _mended(change: Change, standing: Standing | None) -> WriteOutcome:
+    """Return that it is made again over what stands there, but not over a later event's row."""
     if standing is None:
-        return Verdict(again=Condition(0, change.owner))
+        return WriteOutcome(again=Condition(0, change.owner))
     if standing.attempt == change.attempt:
         return LANDED
     if standing.applied > change.write.row.applied:
         return CONFLICT
-    return Verdict(again=Condition(standing.version, change.owner))
+    return WriteOutcome(again=Condition(standing.version, change.owner))
 
 
-def _again(change: Change, standing: Standing | None) -> Verdict:
-    """Return the verdict to write on what stands there, unless a later owner put it there.
+def _again(change: Change, standing: Standing | None) -> WriteOutcome:
+    """Return that it is made again on what stands there, unless a later owner put it there.
 
     Epochs are counted by partition, so they compare within a generation of the topic only.
     """
     if standing is None:
-        return Verdict(again=Condition(0, change.owner))
+        return WriteOutcome(again=Condition(0, change.owner))
     ours, theirs = change.write.row.applied, standing.applied
     if theirs[0] > ours[0] or (theirs[0] == ours[0] and standing.owner > change.owner):
         return FENCED
     if theirs > ours:
         return CONFLICT
-    return Verdict(again=Condition(standing.version, max(standing.owner, change.owner)))
+    return WriteOutcome(again=Condition(standing.version, max(standing.owner, change.owner)))
 
 
 def _change(one: tuple[Any, ...]) -> tuple[object, ...]:

@@ -50,7 +50,7 @@ from consumers.stores.sqlite_rows import (
 )
 from consumers.stores.sqlite_schema import connect, immediate, migrate
 from consumers.stores.sqlite_shared import SharedConnection
-from consumers.stores.sqlite_writer import SqliteWriter, Work
+from consumers.stores.sqlite_writer import SqliteWrite, SqliteWriter
 
 PAGE_ROWS: Final = 500
 
@@ -282,7 +282,7 @@ class SqliteStore:
             if self._shared is not None:
                 self._shared.close()
 
-    def _submit(self, work: Work, done: Done) -> None:
+    def _submit(self, work: SqliteWrite, done: Done) -> None:
         try:
             self._open.check()
         except StoreRefusedError as error:

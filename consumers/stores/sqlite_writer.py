@@ -12,28 +12,28 @@ from consumers.errors import OwnerFencedError, StoreRefusedError
 from consumers.stores.contract import Done
 from consumers.stores.sqlite_errors import ERRORS, translated
 
-JOBS_PER_COMMIT_MAX: Final = 64
+WRITES_PER_COMMIT_MAX: Final = 64
 """Bounds how long one transaction keeps other processes waiting."""
 
-Work = Callable[[sqlite3.Connection], None]
+SqliteWrite = Callable[[sqlite3.Connection], None]
 
 LOG = logging.getLogger(__name__)
 
 
-class Job(NamedTuple):
+class QueuedWrite(NamedTuple):
     """Statements to run inside a transaction, and whom to tell once it is committed."""
 
-    work: Work
+    run: SqliteWrite
     done: Done
 
 
 class SqliteWriter:
-    """The thread and its queue. Nothing is retried: a failed job's `done` gets the error."""
+    """The thread and its queue. Nothing is retried: a failed write's `done` gets the error."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[QueuedWrite | None] = SimpleQueue()
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="twotick-sqlite-writer", daemon=True)
 
@@ -41,9 +41,9 @@ class SqliteWriter:
         """Start the thread."""
         self._thread.start()
 
-    def submit(self, work: Work, done: Done) -> None:
-        """Queue work; `done` is called once, from the writer's thread."""
-        self._queue.put(Job(work, done))
+    def submit(self, write: SqliteWrite, done: Done) -> None:
+        """Queue a write; `done` is called once, from the writer's thread."""
+        self._queue.put(QueuedWrite(write, done))
         if self._ended:
             self._refuse_rest()
 
@@ -55,8 +55,8 @@ class SqliteWriter:
 
     def _run(self) -> None:
         try:
-            while (job := self._queue.get()) is not None:
-                self._commit(self._with_others(job))
+            while (write := self._queue.get()) is not None:
+                self._commit(self._with_others(write))
         except Exception:
             LOG.exception("the SQLite writer of %s ends", self._path)
             raise
@@ -64,10 +64,10 @@ class SqliteWriter:
             self._ended = True
             self._refuse_rest()
 
-    def _with_others(self, job: Job) -> list[Job]:
-        """Return the job and those queued behind it, up to the bound."""
-        jobs = [job]
-        while len(jobs) < JOBS_PER_COMMIT_MAX:
+    def _with_others(self, write: QueuedWrite) -> list[QueuedWrite]:
+        """Return the write and those queued behind it, up to the bound."""
+        writes = [write]
+        while len(writes) < WRITES_PER_COMMIT_MAX:
             try:
                 queued = self._queue.get_nowait()
             except Empty:
@@ -75,24 +75,24 @@ class SqliteWriter:
             if queued is None:
                 self._queue.put(None)
                 break
-            jobs.append(queued)
-        return jobs
+            writes.append(queued)
+        return writes
 
-    def _commit(self, jobs: Sequence[Job]) -> None:
-        """Run all jobs in one transaction; where one is refused, each in its own, so that it fails alone."""
-        error = self._transact(jobs)
-        if len(jobs) > 1 and isinstance(error, StoreRefusedError | OwnerFencedError):
-            for job in jobs:
-                job.done(self._transact([job]))
+    def _commit(self, writes: Sequence[QueuedWrite]) -> None:
+        """Run all writes in one transaction; where one is refused, each in its own, so that it fails alone."""
+        error = self._transact(writes)
+        if len(writes) > 1 and isinstance(error, StoreRefusedError | OwnerFencedError):
+            for write in writes:
+                write.done(self._transact([write]))
             return
-        for job in jobs:
-            job.done(error)
+        for write in writes:
+            write.done(error)
 
-    def _transact(self, jobs: Sequence[Job]) -> Exception | None:
+    def _transact(self, writes: Sequence[QueuedWrite]) -> Exception | None:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            for job in jobs:
-                job.work(self._connection)
+            for write in writes:
+                write.run(self._connection)
             self._connection.execute("COMMIT")
         except (*ERRORS, OwnerFencedError) as error:
             self._roll_back()
@@ -110,8 +110,8 @@ class SqliteWriter:
     def _refuse_rest(self) -> None:
         while True:
             try:
-                job = self._queue.get_nowait()
+                write = self._queue.get_nowait()
             except Empty:
                 return
-            if job is not None:
-                job.done(StoreRefusedError("the SQLite writer has ended", hint="Open the store again."))
+            if write is not None:
+                write.done(StoreRefusedError("the SQLite writer has ended", hint="Open the store again."))

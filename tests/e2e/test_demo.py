@@ -1,6 +1,6 @@
 """The demo, as a visitor runs it: real processes, a worker and a client killed, and no fault found.
 
-Its verdict is shown to find faults in tests/unit/compose/test_verdict.py.
+That it finds faults is shown in tests/unit/compose/test_findings.py.
 """
 
 import json

@@ -9,10 +9,9 @@ from producers.backlog import Backlog
 from producers.checks import Checked, Limits, Outgoing, check
 from producers.errors import ClientError
 from producers.health import HealthBoard
-from producers.listener import Listener
-from producers.listener import Parts as ListenerParts
+from producers.listener import Listener, ListenerParts
 from producers.outbox import Outbox
-from producers.pump import Parts, Pump
+from producers.pump import Pump, PumpParts
 from producers.retry import RetryPolicy
 from producers.settings import ClientSettings
 from producers.views import Views
@@ -81,7 +80,7 @@ class Client(Process):
         self._inbox: InboxConsumer | None = None
         health = HealthBoard()
         self._pump = Pump(
-            Parts(
+            PumpParts(
                 backlog=self.backlog,
                 database=self.database,
                 clock=self,

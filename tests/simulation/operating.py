@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from consumers.dead_letters_park import park, parked_among, release
-from consumers.dead_letters_redrive import Sender
+from consumers.dead_letters_redrive import LogWriter
 from consumers.errors import WorkerError
 from schemas.lifecycle import Kind
 from schemas.records import DeadLetter, Record
@@ -107,13 +107,13 @@ class Operator(Process):
         if kind == Kind.PARK:
             self.parked.add(name)
         try:
-            with Sender({}, CODEC) as sender:
+            with LogWriter({}, CODEC) as writer:
                 if kind == Kind.PARK:
-                    park(sender, workers, self.store, name, self.name, _WAIT_S)
+                    park(writer, workers, self.store, name, self.name, _WAIT_S)
                 elif give_up:
-                    sender.command(kind, name, self.name, give_up=True)
+                    writer.command(kind, name, self.name, give_up=True)
                 else:
-                    sent, is_open = release(sender, letters, self.store, workers, name, self.name, _WAIT_S)
+                    sent, is_open = release(writer, letters, self.store, workers, name, self.name, _WAIT_S)
                     world.note(self.name, "released", name, sent, is_open)
         except WorkerError as error:
             world.note(self.name, "gave up on", kind, name, str(error))

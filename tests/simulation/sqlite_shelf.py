@@ -14,7 +14,7 @@ from consumers.rows import ConversationRow, ConversationWrite, MessageWrite, Own
 from consumers.stores.contract import Done, Lease, MessageKey, Pending, Rows, StoredMessage
 from consumers.stores.sqlite import SqliteStore
 from consumers.stores.sqlite_schema import MIGRATIONS
-from consumers.stores.sqlite_writer import Job, SqliteWriter, Work
+from consumers.stores.sqlite_writer import QueuedWrite, SqliteWrite, SqliteWriter
 
 if TYPE_CHECKING:
     from tests.simulation.process import Process
@@ -74,19 +74,19 @@ class _Writer(SqliteWriter):
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__(connection, _FILE)
-        self.jobs: list[Job] = []
+        self.writes: list[QueuedWrite] = []
 
-    def submit(self, work: Work, done: Done) -> None:
-        self.jobs.append(Job(work, done))
+    def submit(self, write: SqliteWrite, done: Done) -> None:
+        self.writes.append(QueuedWrite(write, done))
 
     def commit(self, count: int) -> None:
-        jobs, self.jobs = self.jobs[:count], self.jobs[count:]
-        self._commit(jobs)
+        writes, self.writes = self.writes[:count], self.writes[count:]
+        self._commit(writes)
 
     def fail(self, count: int) -> None:
-        jobs, self.jobs = self.jobs[:count], self.jobs[count:]
-        for job in jobs:
-            job.done(StoreUnavailableError("SQLite cannot lock the file, or the disk is full"))
+        writes, self.writes = self.writes[:count], self.writes[count:]
+        for write in writes:
+            write.done(StoreUnavailableError("SQLite cannot lock the file, or the disk is full"))
 
 
 class _Reader(SqliteStore):
@@ -170,12 +170,12 @@ class SqliteSession(SqliteStore):
 
     @property
     def under_way(self) -> int:
-        return len(self._queue.jobs)
+        return len(self._queue.writes)
 
     def advance(self) -> None:
         """Let the writer commit some of what is queued, or fail to."""
         world, chance = self._world, self._world.chance
-        count = chance.whole("group commit", 1, len(self._queue.jobs))
+        count = chance.whole("group commit", 1, len(self._queue.writes))
         fails = world.store_is_down() or (world.chaos and chance.happens("commit fails", world.faults.write_fails))
         if fails:
             self._queue.fail(count)
@@ -185,4 +185,4 @@ class SqliteSession(SqliteStore):
 
     def die(self) -> None:
         """Forget what was not committed; SQLite keeps what was."""
-        self._queue.jobs.clear()
+        self._queue.writes.clear()

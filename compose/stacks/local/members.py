@@ -10,7 +10,7 @@ from compose.stacks.local.kafka import KafkaNode
 from compose.stacks.local.node import LocalSettings
 from compose.stacks.local.ports import LOOPBACK
 
-Kind = type[KafkaNode] | type[CassandraNode]
+NodeKind = type[KafkaNode] | type[CassandraNode]
 
 _SHARED_PURPOSES: Final = frozenset({"native", "storage"})
 
@@ -21,7 +21,7 @@ class Member:
 
     name: str
     """`kafka` where it is the only one, else `kafka-2`."""
-    kind: Kind
+    kind: NodeKind
     number: int
     """From 1."""
 
@@ -61,11 +61,11 @@ def member_named(settings: LocalSettings, name: str) -> Member:
     return found[name]
 
 
-def first_of(settings: LocalSettings, kind: Kind) -> Member:
+def first_of(settings: LocalSettings, kind: NodeKind) -> Member:
     """Return the first server of a kind."""
     return next(member for member in members(settings) if member.kind is kind)
 
 
-def _of_kind(kind: Kind, count: int) -> Iterator[Member]:
+def _of_kind(kind: NodeKind, count: int) -> Iterator[Member]:
     for number in range(1, count + 1):
         yield Member(kind.kind if count == 1 else f"{kind.kind}-{number}", kind, number)

@@ -54,7 +54,7 @@ def _unmarked(claiming: Any, delivery: Any, holding: Any, before: Any) -> Any:
     answer = claiming._handler(delivery, key.idempotency_key(), attempts + 1)
     marked = contract.Claim(key, version + 1, holding.token, contract.ClaimState.CLAIMED, attempts + 1, holding.owner)
     if not claiming._table.put(marked, before, 60):
-        return consumers.claims.claiming.Step(lost=True)
+        return consumers.claims.claiming.ClaimStep(lost=True)
     return claiming._settle(delivery, holding, marked, answer)
 
 

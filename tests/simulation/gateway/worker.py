@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from consumers.claims.cassandra import CassandraClaimTable
-from consumers.claims.claiming import Claiming, Holding, Step
-from consumers.claims.contract import Answer, Claim, ClaimKey, ClaimTable, Verdict
+from consumers.claims.claiming import Claiming, ClaimStep, Holding
+from consumers.claims.contract import Answer, CallOutcome, Claim, ClaimKey, ClaimTable
 from consumers.claims.courier import Courier, PartitionLocks
 from consumers.claims.settings import WebhookSettings
 from consumers.claims.sqlite import SqliteClaimTable
@@ -202,7 +202,7 @@ class CourierProcess(Process):
                 self.owned[partition] = Owner(epoch, self.name)
 
     def work(self) -> None:
-        """Do what one thread of the courier would: one step of the first job that is due."""
+        """Do what one thread of the courier would: one step of the first task that is due."""
         courier = self.courier
         courier.release_gone()
         while courier._due and courier._is_old(*courier._due[0]):
@@ -212,7 +212,7 @@ class CourierProcess(Process):
             assert taken is not None
             courier._serve(*taken)
 
-    def _step(self, delivery: Delivery, holding: Holding) -> Step:
+    def _step(self, delivery: Delivery, holding: Holding) -> ClaimStep:
         self.worst_moment("has the lock", SETTINGS.claim_ttl_s * 1500)
         self.looked = self._home.now
         return self._claiming.step(delivery, holding)
@@ -244,14 +244,14 @@ class CourierProcess(Process):
             world.stand_still(self, "the call", int(SETTINGS.timeout_s * 1000))
         call.ended = world.now
         if world.chaos and chance.happens("refused", faults.call_refused):
-            return Answer(Verdict.NEVER, "status 400")
+            return Answer(CallOutcome.NEVER, "status 400")
         if world.chaos and chance.happens("call fails", faults.call_fails):
-            return Answer(Verdict.AGAIN, "status 503", chance.pick("retry after", (None, None, 3.0)))
+            return Answer(CallOutcome.AGAIN, "status 503", chance.pick("retry after", (None, None, 3.0)))
         call.took_effect = True
         self.touch("answer")
         if world.chaos and chance.happens("answer lost", faults.answer_lost):
-            return Answer(Verdict.AGAIN, "no answer")
-        return Answer(Verdict.DONE, "status 200")
+            return Answer(CallOutcome.AGAIN, "no answer")
+        return Answer(CallOutcome.DONE, "status 200")
 
     def _other_thread(self) -> None:
         """Have the worker's loop, and another of the courier's threads, go on while a call is made."""

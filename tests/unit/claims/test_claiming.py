@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from consumers.claims.claiming import Claiming, Holding, Step, wait_before
-from consumers.claims.contract import Answer, Claim, ClaimKey, ClaimState, Verdict
+from consumers.claims.claiming import Claiming, ClaimStep, Holding, wait_before
+from consumers.claims.contract import Answer, CallOutcome, Claim, ClaimKey, ClaimState
 from consumers.claims.settings import WebhookSettings
 from consumers.rows import MessageRow, Owner
 from consumers.stores.contract import MessageKey, Rows
@@ -70,14 +70,14 @@ class World:
     def __call__(self, _delivery: Delivery, key: UUID, attempt: int) -> Answer:
         self.calls.append((key, attempt))
         self.reach("before the effect")
-        answer = self.answers.pop(0) if self.answers else Answer(Verdict.DONE, "status 200")
-        if answer.verdict is Verdict.DONE and key not in self.effects:
+        answer = self.answers.pop(0) if self.answers else Answer(CallOutcome.DONE, "status 200")
+        if answer.outcome is CallOutcome.DONE and key not in self.effects:
             self.effects.append(key)
         self.reach("after the effect")
         self.during_call()
         return answer
 
-    def step(self, holding: Holding = FIRST) -> Step:
+    def step(self, holding: Holding = FIRST) -> ClaimStep:
         claiming = Claiming(
             table=self, reader=self, handler=self, settings=SETTINGS, now_ms=lambda: self.now_ms, chance=lambda: 1.0
         )
@@ -120,11 +120,11 @@ def test_whoever_dies_between_two_steps_leaves_one_effect_and_one_receipt(world:
 
 def test_a_claimer_that_was_paused_in_its_call_tells_nothing(world: World) -> None:
     """Another took over with a larger token; the first comes back with an answer of its own."""
-    taken: list[Step] = []
+    taken: list[ClaimStep] = []
 
     def take_over() -> None:
         world.during_call = lambda: None
-        world.answers = [Answer(Verdict.NEVER, "status 400")]
+        world.answers = [Answer(CallOutcome.NEVER, "status 400")]
         taken.append(world.step(SECOND))
 
     world.during_call = take_over
@@ -136,7 +136,7 @@ def test_a_claimer_that_was_paused_in_its_call_tells_nothing(world: World) -> No
 
 
 def test_a_smaller_token_is_refused_before_and_after_the_other_has_settled(world: World) -> None:
-    world.answers = [Answer(Verdict.AGAIN, "status 503")]
+    world.answers = [Answer(CallOutcome.AGAIN, "status 503")]
     world.step(SECOND)
     world.now_ms += 10_000
     assert world.step(FIRST).lost
@@ -146,7 +146,7 @@ def test_a_smaller_token_is_refused_before_and_after_the_other_has_settled(world
 
 
 def test_failures_wait_longer_each_time_and_end_in_the_recipients_name(world: World) -> None:
-    world.answers = [Answer(Verdict.AGAIN, "status 503")] * 3
+    world.answers = [Answer(CallOutcome.AGAIN, "status 503")] * 3
     waits = []
     for _ in range(2):
         step = world.step()
@@ -164,14 +164,14 @@ def test_failures_wait_longer_each_time_and_end_in_the_recipients_name(world: Wo
 
 
 def test_a_gateway_that_asks_for_time_gets_it(world: World) -> None:
-    world.answers = [Answer(Verdict.AGAIN, "status 429", 30.0), Answer(Verdict.AGAIN, "status 429", 10**9)]
+    world.answers = [Answer(CallOutcome.AGAIN, "status 429", 30.0), Answer(CallOutcome.AGAIN, "status 429", 10**9)]
     assert world.step().again_at == NOW + 30_000
     world.now_ms += 30_000
     assert world.step().again_at == NOW + 30_000 + 3_600_000
 
 
 def test_a_refusal_ends_it_at_once(world: World) -> None:
-    world.answers = [Answer(Verdict.NEVER, "status 422")]
+    world.answers = [Answer(CallOutcome.NEVER, "status 422")]
     step = world.step()
     assert step.event is not None
     assert step.event.kind == Kind.EXPIRE
@@ -190,7 +190,7 @@ def test_those_who_die_in_every_call_end_it_too(world: World) -> None:
 @pytest.mark.parametrize("row", [None, ROW._replace(receipts=("DELIVERED", "SENT")), ROW._replace(deliver_by=NOW - 1)])
 def test_what_is_no_longer_owed_is_not_called(world: World, row: MessageRow | None) -> None:
     world.row = row
-    assert world.step() == Step()
+    assert world.step() == ClaimStep()
     assert world.calls == []
     assert world.table.find(KEY) is None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from consumers.claims.claiming import Claiming, Holding, Step, delivered, given_up
+from consumers.claims.claiming import Claiming, ClaimStep, Holding, delivered, given_up
 from consumers.claims.contract import ClaimKey
 from consumers.claims.courier import Courier, PartitionLocks
 from consumers.claims.opening import SharedReader
@@ -45,15 +45,15 @@ class Steps:
         self.gate = threading.Event()
         self.gate.set()
 
-    def __call__(self, delivery: Delivery, holding: Holding) -> Step:
+    def __call__(self, delivery: Delivery, holding: Holding) -> ClaimStep:
         with self.changed:
             self.taken.append((delivery, holding))
-            outcome = self.outcomes.pop(0) if self.outcomes else Step(delivered(ClaimKey.of(delivery)))
+            outcome = self.outcomes.pop(0) if self.outcomes else ClaimStep(delivered(ClaimKey.of(delivery)))
             self.changed.notify_all()
         assert self.gate.wait(WAIT_S)
         if isinstance(outcome, Exception):
             raise outcome
-        assert isinstance(outcome, Step)
+        assert isinstance(outcome, ClaimStep)
         return outcome
 
     def wait(self, count: int) -> None:
@@ -147,13 +147,13 @@ def test_what_is_in_hand_is_not_taken_twice_and_no_more_than_the_limit(start) ->
 
 def test_a_step_is_taken_again_when_it_is_due_and_after_what_passes(start, monkeypatch) -> None:
     monkeypatch.setattr("consumers.claims.courier.LATER_MS", 10)
-    steps = Steps(StoreUnavailableError("down"), Step(again_at=1), Step(lost=True))
+    steps = Steps(StoreUnavailableError("down"), ClaimStep(again_at=1), ClaimStep(lost=True))
     log = Log()
     courier = start(steps, log)
     courier.submit(3, OWNER, _to("bot"))
     steps.wait(3)
     # Lost is let go of; the owner repeats the delivery if it is still owed.
-    _until(courier, lambda: not courier._jobs)
+    _until(courier, lambda: not courier._tasks)
     log.refuses = 1
     courier.submit(3, OWNER, _to("bot"))
     log.wait(1)
@@ -163,17 +163,17 @@ def test_a_step_is_taken_again_when_it_is_due_and_after_what_passes(start, monke
     assert counters.conflicts_by_kind["lock"] == 1
 
 
-def test_a_verdict_is_counted_by_what_it_is(start) -> None:
+def test_an_outcome_is_counted_by_what_it_is(start) -> None:
     log = Log()
-    courier = start(Steps(Step(given_up(KEY), called=True)), log)
+    courier = start(Steps(ClaimStep(given_up(KEY), called=True)), log)
     courier.submit(3, OWNER, DELIVERY)
     log.wait(1)
-    _until(courier, lambda: not courier._jobs)
+    _until(courier, lambda: not courier._tasks)
     assert (courier._counters.gateway_calls, courier._counters.gateway_given_up) == (1, 1)
 
 
 def test_a_partition_that_goes_is_let_go_of_and_its_lock_too(start, store: SqliteStore) -> None:
-    steps, log = Steps(Step(again_at=2**50)), Log()
+    steps, log = Steps(ClaimStep(again_at=2**50)), Log()
     courier = start(steps, log)
     courier.submit(3, OWNER, _to("bot"))
     steps.wait(1)
@@ -181,9 +181,9 @@ def test_a_partition_that_goes_is_let_go_of_and_its_lock_too(start, store: Sqlit
     standing = locks.standing("deliver/3")
     assert standing is not None
     assert standing.owner == "a"
-    _until(courier, lambda: not any(job.running for job in courier._jobs.values()))
+    _until(courier, lambda: not any(task.running for task in courier._tasks.values()))
     courier.drop(3)
-    assert courier._jobs == {}
+    assert courier._tasks == {}
     until_free(store, "deliver/3")
     after = locks.standing("deliver/3")
     assert after is not None
@@ -200,33 +200,33 @@ def test_a_delivery_under_way_is_not_taken_again_when_its_partition_goes_and_com
     courier.drop(3)
     later = OWNER._replace(epoch=OWNER.epoch + 1)
     courier.submit(3, later, _to("bot"))
-    assert [(job.owner, job.dropped) for job in courier._jobs.values()] == [(later, False)]
+    assert [(task.owner, task.dropped) for task in courier._tasks.values()] == [(later, False)]
     steps.gate.set()
     log.wait(1)
-    _until(courier, lambda: not courier._jobs)
+    _until(courier, lambda: not courier._tasks)
     assert len(steps.taken) == 1
 
 
 def test_what_is_under_way_when_its_partition_goes_ends_with_its_step(start, store: SqliteStore) -> None:
-    steps, log = Steps(Step(again_at=2**50)), Log()
+    steps, log = Steps(ClaimStep(again_at=2**50)), Log()
     steps.gate.clear()
     courier = start(steps, log)
     courier.submit(3, OWNER, _to("bot"))
     steps.wait(1)
     courier.drop(3)
     steps.gate.set()
-    _until(courier, lambda: not courier._jobs)
+    _until(courier, lambda: not courier._tasks)
     # Or else the partition's next owner would wait for the lock until it ends by itself.
     until_free(store, "deliver/3")
 
 
 def test_letting_go_of_a_partition_waits_for_no_store(start, monkeypatch) -> None:
     """The worker's loop calls it in a rebalance: a store that does not answer must not hold that up."""
-    steps, log = Steps(Step(again_at=2**50)), Log()
+    steps, log = Steps(ClaimStep(again_at=2**50)), Log()
     courier = start(steps, log)
     courier.submit(3, OWNER, _to("bot"))
     steps.wait(1)
-    _until(courier, lambda: not any(job.running for job in courier._jobs.values()))
+    _until(courier, lambda: not any(task.running for task in courier._tasks.values()))
     asked_by: list[threading.Thread] = []
     answers = threading.Event()
 
@@ -363,17 +363,17 @@ def test_an_outage_is_told_once_and_not_for_each_delivery(start, monkeypatch, ca
 def test_a_gateway_that_fails_and_what_is_given_up_is_told(start, caplog: pytest.LogCaptureFixture) -> None:
     """An outage of some minutes fails messages for good: not without a word."""
     caplog.set_level("INFO")
-    failed = Step(again_at=1, called=True, detail="status 503")
-    steps = Steps(failed, failed, failed, Step(given_up(KEY), called=True, detail="status 503"))
+    failed = ClaimStep(again_at=1, called=True, detail="status 503")
+    steps = Steps(failed, failed, failed, ClaimStep(given_up(KEY), called=True, detail="status 503"))
     log = Log()
     courier = start(steps, log)
     courier.submit(3, OWNER, DELIVERY)
     log.wait(1)
-    steps.outcomes = [Step(delivered(KEY), called=True)]
-    _until(courier, lambda: not courier._jobs)
+    steps.outcomes = [ClaimStep(delivered(KEY), called=True)]
+    _until(courier, lambda: not courier._tasks)
     courier.submit(3, OWNER, DELIVERY)
     log.wait(2)
-    _until(courier, lambda: not courier._jobs)
+    _until(courier, lambda: not courier._tasks)
     told = [(record.message.split(";")[0].split(":")[0], record.levelname) for record in caplog.records]
     assert told == [
         ("the gateway fails", "WARNING"),

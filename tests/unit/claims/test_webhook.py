@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from consumers.claims.contract import ClaimKey, Verdict
+from consumers.claims.contract import CallOutcome, ClaimKey
 from consumers.claims.settings import WebhookSettings
 from consumers.claims.webhook import Webhook, seconds_of
 from consumers.logs import set_level
@@ -35,7 +35,7 @@ def webhook(gateway: Gateway, timeout_s: float = 1.0, **more) -> Webhook:
 
 def test_a_call_tells_all_of_the_delivery_and_is_the_same_each_time(gateway: Gateway) -> None:
     post = webhook(gateway, authorization="Bearer x")
-    assert [post(DELIVERY._replace(attempt=n), KEY, n).verdict for n in (1, 2)] == [Verdict.DONE] * 2
+    assert [post(DELIVERY._replace(attempt=n), KEY, n).outcome for n in (1, 2)] == [CallOutcome.DONE] * 2
     first, second = gateway.calls
     assert first.body == second.body
     assert first.body == {
@@ -56,25 +56,25 @@ def test_a_call_tells_all_of_the_delivery_and_is_the_same_each_time(gateway: Gat
 
 
 @pytest.mark.parametrize(
-    ("answer", "verdict", "detail"),
+    ("answer", "outcome", "detail"),
     [
-        ("200", Verdict.DONE, "status 200"),
-        ("202", Verdict.DONE, "status 202"),
-        ("500", Verdict.AGAIN, "status 500"),
-        ("503", Verdict.AGAIN, "status 503"),
-        ("429", Verdict.AGAIN, "status 429"),
-        ("409", Verdict.AGAIN, "status 409"),  # the first call with this key is still under way
-        ("401", Verdict.AGAIN, "status 401"),
-        ("307", Verdict.AGAIN, "status 307"),  # not followed
-        ("400", Verdict.NEVER, "status 400"),
-        ("422", Verdict.NEVER, "status 422"),
-        ("close", Verdict.AGAIN, "no answer: ProtocolError"),
+        ("200", CallOutcome.DONE, "status 200"),
+        ("202", CallOutcome.DONE, "status 202"),
+        ("500", CallOutcome.AGAIN, "status 500"),
+        ("503", CallOutcome.AGAIN, "status 503"),
+        ("429", CallOutcome.AGAIN, "status 429"),
+        ("409", CallOutcome.AGAIN, "status 409"),  # the first call with this key is still under way
+        ("401", CallOutcome.AGAIN, "status 401"),
+        ("307", CallOutcome.AGAIN, "status 307"),  # not followed
+        ("400", CallOutcome.NEVER, "status 400"),
+        ("422", CallOutcome.NEVER, "status 422"),
+        ("close", CallOutcome.AGAIN, "no answer: ProtocolError"),
     ],
 )
-def test_what_each_answer_means(gateway: Gateway, answer: str, verdict: Verdict, detail: str) -> None:
+def test_what_each_answer_means(gateway: Gateway, answer: str, outcome: CallOutcome, detail: str) -> None:
     gateway.plan = [answer]
     told = webhook(gateway)(DELIVERY, KEY, 1)
-    assert (told.verdict, told.detail) == (verdict, detail)
+    assert (told.outcome, told.detail) == (outcome, detail)
     assert len(gateway.calls) == 1
 
 
@@ -83,7 +83,7 @@ def test_a_call_ends_in_its_time(gateway: Gateway, answer: str) -> None:
     gateway.plan = [answer]
     begun = time.monotonic()
     told = webhook(gateway, timeout_s=0.5)(DELIVERY, KEY, 1)
-    assert told.verdict is Verdict.AGAIN
+    assert told.outcome is CallOutcome.AGAIN
     assert time.monotonic() - begun < 5
 
 
@@ -111,16 +111,16 @@ def test_a_handshake_without_end_ends_in_the_calls_time() -> None:
         stop.cancel()
         over.set()
         thread.join()
-    assert told.verdict is Verdict.AGAIN
+    assert told.outcome is CallOutcome.AGAIN
     assert took_s < 5
 
 
 def test_an_answer_that_comes_twice_is_not_the_next_calls(gateway: Gateway) -> None:
     gateway.plan = ["twice", "stall"]
     post = webhook(gateway, timeout_s=0.5)
-    assert post(DELIVERY, KEY, 1).verdict is Verdict.DONE
+    assert post(DELIVERY, KEY, 1).outcome is CallOutcome.DONE
     told = post(DELIVERY, KEY, 2)
-    assert (told.verdict, told.detail.startswith("no answer")) == (Verdict.AGAIN, True)
+    assert (told.outcome, told.detail.startswith("no answer")) == (CallOutcome.AGAIN, True)
 
 
 def test_no_log_tells_the_gateways_address_or_key(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
@@ -138,7 +138,7 @@ def test_no_log_tells_the_gateways_address_or_key(gateway: Gateway, caplog: pyte
 def test_nobody_there_is_a_call_to_be_made_again() -> None:
     with running(Gateway()) as gone:
         pass
-    assert webhook(gone)(DELIVERY, KEY, 1).verdict is Verdict.AGAIN
+    assert webhook(gone)(DELIVERY, KEY, 1).outcome is CallOutcome.AGAIN
 
 
 def test_retry_after_is_told(gateway: Gateway) -> None:

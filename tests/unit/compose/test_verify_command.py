@@ -13,7 +13,7 @@ from compose.commands import verify
 from compose.errors import NotFoundError
 from consumers.cli.replay_job import ReplayJob
 from consumers.errors import StoreUnavailableError
-from consumers.replay.compare import Verdict
+from consumers.replay.compare import ComparisonResult
 from consumers.replay.comparing import Difference
 from consumers.rows import ConversationWrite
 from consumers.settings import WorkerSettings
@@ -113,7 +113,7 @@ def test_a_conversation_that_is_nowhere_is_not_found_instead_of_fine(deployment,
     assert isinstance(mistyped.exception, NotFoundError)
     assert "nosuch" in str(mistyped.exception)
     assert "nothing" not in mistyped.stderr
-    log_is(monkeypatch, [Difference(Verdict.MISSING, "lost", b"", "the log makes it")])
+    log_is(monkeypatch, [Difference(ComparisonResult.MISSING, "lost", b"", "the log makes it")])
     assert deployment.verify("--conversation", "lost").exit_code == 1, "the log has it, so it is found missing"
 
 

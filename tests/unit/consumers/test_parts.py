@@ -8,7 +8,7 @@ import pytest
 
 from consumers.counters import Counters
 from consumers.errors import EXIT_CODES, ExitCode, StoreRefusedError, StoreUnavailableError, StuckError, exit_code_of
-from consumers.health import Progress, Watchdog, write_status
+from consumers.health import ProgressWatch, Watchdog, write_status
 from consumers.intake import Intake
 from consumers.kafka_clients import consumer_config, producer_config
 from consumers.logs import JsonFormatter, TextFormatter
@@ -189,7 +189,7 @@ def test_a_loop_that_stands_still_ends_the_process() -> None:
 
 def test_records_that_wait_while_nothing_moves_are_noticed() -> None:
     # case K20
-    progress = Progress(10.0, now=0.0)
+    progress = ProgressWatch(10.0, now=0.0)
     assert progress.stuck_s("a", 5, 1.0) == 0
     assert progress.stuck_s("a", 5, 10.0) == 0
     assert progress.stuck_s("b", 5, 12.0) == 0

@@ -15,7 +15,7 @@ from consumers.held import HeldPartition, Stage
 from consumers.kafka_errors import FATAL
 from consumers.outage import Outage
 from consumers.pipeline import Pipeline
-from consumers.publisher import Job, Publisher
+from consumers.publisher import Publication, Publisher
 from consumers.stores.contract import Rows
 from schemas.codec import PLAIN, encode
 from schemas.records import DeadLetter
@@ -327,7 +327,7 @@ def test_what_is_given_up_is_neither_answered_nor_finished(bench: Bench) -> None
 
 def test_a_delivery_report_never_raises() -> None:
     # case K13
-    job = Job((), lambda: None)
-    job.left = 1
-    job(KafkaError(KafkaError._PURGE_QUEUE), FakeMessage("t", None, None))  # type: ignore[arg-type]
-    assert (job.left, job.failed) == (0, [("t", None, b"")])
+    publication = Publication((), lambda: None)
+    publication.left = 1
+    publication(KafkaError(KafkaError._PURGE_QUEUE), FakeMessage("t", None, None))  # type: ignore[arg-type]
+    assert (publication.left, publication.failed) == (0, [("t", None, b"")])

@@ -80,7 +80,7 @@ def log():
 def make(world, log):
     def made(**settings):
         return module.Listener(
-            module.Parts(
+            module.ListenerParts(
                 arrivals=world.arrivals,
                 user="alice",
                 codec=world.codec,

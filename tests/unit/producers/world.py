@@ -14,7 +14,7 @@ from producers.checks import Checked, Limits, Outgoing, check
 from producers.database import Database
 from producers.health import HealthBoard
 from producers.outbox import Outbox, Written
-from producers.pump import Parts, Pump
+from producers.pump import Pump, PumpParts
 from producers.retry import RetryPolicy
 from producers.settings import ClientSettings
 from producers.views import Views
@@ -143,7 +143,7 @@ class World:
 
     def pump(self) -> Pump:
         pump = Pump(
-            Parts(
+            PumpParts(
                 backlog=self.backlog,
                 database=self.database,
                 clock=self.clock,

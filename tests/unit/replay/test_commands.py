@@ -12,7 +12,7 @@ from consumers.replay import commands as judging
 from consumers.replay.commands import Account, Command, Commands, OperatorsDifferError, account_of
 from consumers.replay.compare import Reach
 from consumers.replay.comparing import Comparison
-from consumers.replay.run import Outcome, compare
+from consumers.replay.run import ReplayOutcome, compare
 from consumers.replay.spans import Extent, Wish
 from consumers.rows import ConversationWrite, Parking
 from consumers.stores.sqlite import SqliteStore
@@ -128,7 +128,7 @@ def stores(tmp_path: Path) -> Iterator[tuple[SqliteStore, SqliteStore]]:
 
 def compared(stores: tuple[SqliteStore, SqliteStore], commands: Commands) -> list[bool]:
     comparison = Comparison(*stores, {0: Reach(1, 1_000, 1_000)}, 1, commands=commands)
-    return [each.mended for each in compare(comparison, Outcome((), is_whole=True), Wish(), mend=True)]
+    return [each.mended for each in compare(comparison, ReplayOutcome((), is_whole=True), Wish(), mend=True)]
 
 
 def test_rows_that_differ_by_a_doubtful_command_are_not_mended_nor_is_anything_before(

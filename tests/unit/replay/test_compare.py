@@ -3,7 +3,7 @@
 import pytest
 
 from consumers.fold import Policy, fold
-from consumers.replay.compare import Reach, Verdict, compare_conversation, compare_message, invented
+from consumers.replay.compare import ComparisonResult, Reach, compare_conversation, compare_message, invented
 from consumers.replay.seed import as_of
 from consumers.rows import At, Block, ConversationRow, MessageRow, Owner, Parking
 from consumers.stores.contract import Content, StoredMessage
@@ -29,7 +29,7 @@ def stored(count: int, events: list[Event] = STEPS) -> StoredMessage:
 
 def test_the_same_row_is_the_same_whoever_wrote_it():
     other = stored(3)._replace(owner=Owner(9, "m"))
-    assert compare_message(stored(3), other, EVERYTHING).verdict == Verdict.SAME
+    assert compare_message(stored(3), other, EVERYTHING).result == ComparisonResult.SAME
 
 
 @pytest.mark.parametrize("name", MessageRow._fields)
@@ -39,7 +39,7 @@ def test_every_field_of_the_row_counts(name):
     other = value[1:] if isinstance(value, tuple) else value + 1 if isinstance(value, int) else value[:-1]
     theirs = ours._replace(row=ours.row._replace(**{name: other}))
     compared = compare_message(ours, theirs, EVERYTHING)
-    assert compared.verdict == Verdict.DIFFERS
+    assert compared.result == ComparisonResult.DIFFERS
     assert name in compared.detail
 
 
@@ -50,39 +50,41 @@ def test_every_field_of_a_transition_counts(field):
     value = getattr(step, field)
     other = step._replace(**{field: value + 1 if isinstance(value, int) else value + "x"})
     theirs = ours._replace(transitions=[ours.transitions[0], (other, owner), ours.transitions[2]])
-    assert compare_message(ours, theirs, EVERYTHING).verdict == Verdict.DIFFERS
+    assert compare_message(ours, theirs, EVERYTHING).result == ComparisonResult.DIFFERS
 
 
 def test_content_and_expiry_count():
     ours = stored(1)
-    assert compare_message(ours, ours._replace(content=Content(b"ho", "")), EVERYTHING).verdict == Verdict.DIFFERS
-    assert compare_message(ours, ours._replace(expires_at=9), EVERYTHING).verdict == Verdict.DIFFERS
+    other = ours._replace(content=Content(b"ho", ""))
+    assert compare_message(ours, other, EVERYTHING).result == ComparisonResult.DIFFERS
+    assert compare_message(ours, ours._replace(expires_at=9), EVERYTHING).result == ComparisonResult.DIFFERS
 
 
 def test_a_store_that_went_on_is_ahead_and_one_that_has_not_got_there_is_behind():
-    assert compare_message(stored(2), stored(4), Reach(1, 20, 20)).verdict == Verdict.AHEAD
-    assert compare_message(stored(4), stored(2), Reach(1, 40, 20)).verdict == Verdict.BEHIND
-    assert compare_message(stored(1), None, Reach(1, 40, 0)).verdict == Verdict.BEHIND
+    assert compare_message(stored(2), stored(4), Reach(1, 20, 20)).result == ComparisonResult.AHEAD
+    assert compare_message(stored(4), stored(2), Reach(1, 40, 20)).result == ComparisonResult.BEHIND
+    assert compare_message(stored(1), None, Reach(1, 40, 0)).result == ComparisonResult.BEHIND
 
 
 def test_what_should_be_there_and_is_not_differs():
-    assert compare_message(stored(2), stored(4), Reach(1, 21, 40)).verdict == Verdict.DIFFERS
-    assert compare_message(stored(4), stored(2), Reach(1, 40, 40)).verdict == Verdict.DIFFERS
-    assert compare_message(stored(1), None, Reach(1, 40, 1)).verdict == Verdict.MISSING
-    assert invented(stored(1), Reach(1, 1, 1)).verdict == Verdict.INVENTED
-    assert invented(stored(1), Reach(1, 0, 0)).verdict == Verdict.AHEAD
+    assert compare_message(stored(2), stored(4), Reach(1, 21, 40)).result == ComparisonResult.DIFFERS
+    assert compare_message(stored(4), stored(2), Reach(1, 40, 40)).result == ComparisonResult.DIFFERS
+    assert compare_message(stored(1), None, Reach(1, 40, 1)).result == ComparisonResult.MISSING
+    assert invented(stored(1), Reach(1, 1, 1)).result == ComparisonResult.INVENTED
+    assert invented(stored(1), Reach(1, 0, 0)).result == ComparisonResult.AHEAD
 
 
 def test_conversations_are_compared_but_for_their_sequences():
     ours = ConversationRow("c", ("a", "b"), (1,), (), ((b"i" * 16, 3),), 1, (1, 5), 9)
-    assert compare_conversation(ours, ours._replace(sequences=()), EVERYTHING).verdict == Verdict.SAME
+    assert compare_conversation(ours, ours._replace(sequences=()), EVERYTHING).result == ComparisonResult.SAME
     later = ours._replace(version=2, applied=(1, 30), blocks=(Block("a", "b", (1, 30), True),))
-    assert compare_conversation(ours, later, Reach(1, 20, 20)).verdict == Verdict.AHEAD
-    assert compare_conversation(later, ours, Reach(1, 40, 20)).verdict == Verdict.BEHIND
-    assert compare_conversation(ours, later, EVERYTHING).verdict == Verdict.DIFFERS
-    assert compare_conversation(ours, ours._replace(parkings=(Parking((1, 2)),)), EVERYTHING).verdict == Verdict.DIFFERS
-    assert compare_conversation(ours, None, EVERYTHING).verdict == Verdict.MISSING
-    assert compare_conversation(ours, None, Reach(1, 9, 5)).verdict == Verdict.BEHIND
+    assert compare_conversation(ours, later, Reach(1, 20, 20)).result == ComparisonResult.AHEAD
+    assert compare_conversation(later, ours, Reach(1, 40, 20)).result == ComparisonResult.BEHIND
+    assert compare_conversation(ours, later, EVERYTHING).result == ComparisonResult.DIFFERS
+    parked = ours._replace(parkings=(Parking((1, 2)),))
+    assert compare_conversation(ours, parked, EVERYTHING).result == ComparisonResult.DIFFERS
+    assert compare_conversation(ours, None, EVERYTHING).result == ComparisonResult.MISSING
+    assert compare_conversation(ours, None, Reach(1, 9, 5)).result == ComparisonResult.BEHIND
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
@@ -99,8 +101,8 @@ def test_a_row_as_it_stood_before_an_offset_is_the_fold_up_to_there(count):
 
 def test_offsets_of_an_earlier_generation_are_behind_both():
     reach = Reach(2, 1, 0, began_ms=START_MS + 2)  # the first two steps are older
-    assert compare_message(stored(1), None, reach).verdict == Verdict.MISSING
-    assert compare_message(stored(2), stored(1), reach).verdict == Verdict.DIFFERS
-    assert compare_message(stored(3), stored(2), reach).verdict == Verdict.BEHIND
-    assert compare_message(stored(2), stored(3), reach).verdict == Verdict.AHEAD
-    assert invented(stored(1), reach).verdict == Verdict.INVENTED
+    assert compare_message(stored(1), None, reach).result == ComparisonResult.MISSING
+    assert compare_message(stored(2), stored(1), reach).result == ComparisonResult.DIFFERS
+    assert compare_message(stored(3), stored(2), reach).result == ComparisonResult.BEHIND
+    assert compare_message(stored(2), stored(3), reach).result == ComparisonResult.AHEAD
+    assert invented(stored(1), reach).result == ComparisonResult.INVENTED

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from consumers.replay import comparing
-from consumers.replay.compare import Reach, Verdict
+from consumers.replay.compare import ComparisonResult, Reach
 from consumers.replay.comparing import Comparison
 from consumers.replay.control import Control, Report
 from consumers.replay.pace import Pace
-from consumers.replay.run import Outcome, compare
+from consumers.replay.run import ReplayOutcome, compare
 from consumers.replay.spans import Wish
 from consumers.rows import ConversationWrite
 from consumers.stores.sqlite import SqliteStore
@@ -73,7 +73,7 @@ def test_no_more_rows_a_second_are_compared_than_asked_for(stores, tmp_path, now
         connection.execute("UPDATE contents SET body = x'00'")
     comparison = Comparison(rebuilt, live, EVERYTHING, 1, Control(rate=20))
     found = []
-    for each in compare(comparison, Outcome((), is_whole=True), Wish(), mend=mend):
+    for each in compare(comparison, ReplayOutcome((), is_whole=True), Wish(), mend=mend):
         found.append(each)
         assert len(found) <= 20 * now[0] + 5, "a quarter of a second's at once"
     assert [each.mended for each in found] == [mend] * MESSAGES
@@ -83,7 +83,7 @@ def test_no_more_rows_a_second_are_compared_than_asked_for(stores, tmp_path, now
 def test_each_phase_tells_how_far_it_has_got(stores):
     bars = Bars()
     comparison = Comparison(*stores, EVERYTHING, 1, Control(rate=1e9))
-    assert not list(compare(comparison, Outcome((), is_whole=True), Wish(), mend=False, bar=bars.bar))
+    assert not list(compare(comparison, ReplayOutcome((), is_whole=True), Wish(), mend=False, bar=bars.bar))
     assert bars.told == {
         "comparing messages": [(MESSAGES, MESSAGES)],
         "comparing conversations": [(CONVERSATIONS, CONVERSATIONS)],
@@ -96,9 +96,8 @@ def test_how_many_there_are_is_left_open_where_a_store_cannot_tell(stores, monke
     monkeypatch.setattr(live, "row_counts", lambda: None)
     monkeypatch.setattr(comparing, "PAGE_ROWS", 20)
     bars = Bars()
-    list(
-        compare(Comparison(rebuilt, live, EVERYTHING, 1), Outcome((), is_whole=True), Wish(), mend=False, bar=bars.bar)
-    )
+    comparison = Comparison(rebuilt, live, EVERYTHING, 1)
+    list(compare(comparison, ReplayOutcome((), is_whole=True), Wish(), mend=False, bar=bars.bar))
     assert bars.told["comparing messages"] == [(20, 50), (40, 50), (50, 50)]
     assert bars.told["looking for messages that nobody sent"] == [(20, None), (40, None), (50, None)]
 
@@ -107,5 +106,5 @@ def test_it_is_stopped_between_two_looks(stores, now):
     rebuilt, live = stores
     write(rebuilt, [made("c", number) for number in range(MESSAGES, MESSAGES + 2)])
     comparison = Comparison(rebuilt, live, EVERYTHING, 1, Control(rate=40, stopping=lambda: now[0] > 0.5))
-    assert not list(compare(comparison, Outcome((), is_whole=True), Wish(), mend=True))
-    assert comparison.checked.messages == {Verdict.SAME: 30}
+    assert not list(compare(comparison, ReplayOutcome((), is_whole=True), Wish(), mend=True))
+    assert comparison.checked.messages == {ComparisonResult.SAME: 30}

@@ -8,7 +8,7 @@ import pytest
 
 from compose.story import summary
 from consumers.errors import StoreRefusedError
-from consumers.replay.compare import Reach, Verdict, compare_message
+from consumers.replay.compare import ComparisonResult, Reach, compare_message
 from consumers.replay.seed import as_of
 from consumers.stores.cassandra_found import conversation_row, message_row, stored_message
 from tests.contract.made import row
@@ -62,7 +62,7 @@ def test_a_row_without_receipts_is_shown_and_found_different():
     assert theirs is not None
     assert theirs.row == READ._replace(receipts=())
     compared = compare_message(ours, theirs, Reach(2, 1_000, 1_000))
-    assert (compared.verdict, "receipts ()" in compared.detail) == (Verdict.DIFFERS, True)
+    assert (compared.result, "receipts ()" in compared.detail) == (ComparisonResult.DIFFERS, True)
     assert "from ann to ben unknown, cleo unknown, in c" in summary(theirs)
 
 

@@ -14,7 +14,7 @@ from consumers.stores.cassandra_strict_rows import (
     ConversationChange,
     MessageChange,
     Standing,
-    Verdict,
+    WriteOutcome,
     attempt_id,
 )
 from tests.contract.made import conversation, made, moved, row, transition
@@ -36,12 +36,12 @@ def change(first: int, last: int, states: str = "SENT DELIVERED READ") -> Messag
     return MessageChange(write, OURS)
 
 
-def again(version: int, owner: Owner = OURS) -> Verdict:
-    return Verdict(again=Condition(version, owner))
+def again(version: int, owner: Owner = OURS) -> WriteOutcome:
+    return WriteOutcome(again=Condition(version, owner))
 
 
 @pytest.mark.parametrize(
-    ("ours", "standing", "verdict"),
+    ("ours", "standing", "outcome"),
     [
         (change(1, 1), None, again(0)),
         (change(2, 2), None, CONFLICT),  # it is gone
@@ -61,8 +61,8 @@ def again(version: int, owner: Owner = OURS) -> Verdict:
         (change(2, 2), stands(1, OTHER, applied=(2, 9**9)), CONFLICT),
     ],
 )
-def test_messages(ours: MessageChange, standing: Standing | None, verdict: Verdict) -> None:
-    assert ours.judge(standing) == verdict
+def test_messages(ours: MessageChange, standing: Standing | None, outcome: WriteOutcome) -> None:
+    assert ours.judge(standing) == outcome
 
 
 # cases C1, C2: the attempt's id says that it was ours, whatever came after it.
@@ -84,7 +84,7 @@ def _of_fold(version: int, owner: Owner = OTHER, **changed) -> Standing:
 
 
 @pytest.mark.parametrize(
-    ("ours", "standing", "verdict"),
+    ("ours", "standing", "outcome"),
     [
         (_conversation(1, 0), None, again(0)),
         (_conversation(3, 2), None, CONFLICT),
@@ -100,8 +100,8 @@ def _of_fold(version: int, owner: Owner = OTHER, **changed) -> Standing:
         (_conversation(3, 2), _of_fold(2, LATER), FENCED),
     ],
 )
-def test_conversations(ours: ConversationChange, standing: Standing | None, verdict: Verdict) -> None:
-    assert ours.judge(standing) == verdict
+def test_conversations(ours: ConversationChange, standing: Standing | None, outcome: WriteOutcome) -> None:
+    assert ours.judge(standing) == outcome
 
 
 def test_one_batch_never_has_two_of_a_row_and_the_earlier_comes_first() -> None:

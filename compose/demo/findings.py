@@ -1,4 +1,4 @@
-"""The verdict: what the checker finds in what the demo planned, and in what outboxes, store and recipients hold.
+"""What is found in a demo: by the checker, in what was planned and in what outboxes, store and recipients hold.
 
 Pure. Nothing here was counted while the demo ran: the evidence is read when all is over, from the files and the
 store, so a demo that miscounts cannot call itself faultless. Bodies are unique: they are the demo's own names of its
@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from compose.checking.checker import check
-from compose.checking.history import FaultKind as CheckedKind
-from compose.checking.history import History, Own, Sent, Taken
+from compose.checking.history import FaultKind, History, Own, Sent, Taken
 from consumers.rows import NOWHERE, MessageRow, Owner, Transition
 from consumers.stores.contract import Content, StoredMessage
 from schemas.lifecycle import FAILED, FINAL, State
 
-FaultKind = Literal["lost", "duplicate", "regression", "stuck"]
-_KINDS: Final[Mapping[CheckedKind, FaultKind]] = {
+DemoFaultKind = Literal["lost", "duplicate", "regression", "stuck"]
+_KINDS: Final[Mapping[FaultKind, DemoFaultKind]] = {
     "lost": "lost",
     "duplicated": "duplicate",
     "invented": "duplicate",
@@ -99,17 +98,17 @@ class Evidence:
     """Dead letters: records that the workers refused."""
 
 
-class Fault(NamedTuple):
+class DemoFault(NamedTuple):
     """One thing that must not be."""
 
-    kind: FaultKind
+    kind: DemoFaultKind
     body: str
     """The message's body: it is the demo's own name of the message."""
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DemoFindings:
     """What the evidence shows. Each fault count is a number of messages."""
 
     messages: int
@@ -122,7 +121,7 @@ class Verdict:
     regressions: int
     stuck: int
     conflicts: int
-    faults: tuple[Fault, ...]
+    faults: tuple[DemoFault, ...]
 
     @property
     def faultless(self) -> bool:
@@ -130,18 +129,18 @@ class Verdict:
         return not self.faults
 
 
-def judge(evidence: Evidence) -> Verdict:
+def judge(evidence: Evidence) -> DemoFindings:
     """Return what the evidence shows."""
     names = {_id(row.message_id): row.body for row in evidence.stored}
     names |= {_id(row.message_id): row.body for row in evidence.outgoing}
     found = (
-        Fault(_KINDS[fault.kind], names.get(fault.message_id, ""), fault.detail)
+        DemoFault(_KINDS[fault.kind], names.get(fault.message_id, ""), fault.detail)
         for fault in check(_history(evidence)).faults
     )
     faults = (*_missing_from_outboxes(evidence), *_for_others(evidence), *found)
     hit = Counter(kind for kind, _ in {(fault.kind, fault.body) for fault in faults})
     reached = Counter(_reached(row.state) for row in evidence.stored)
-    return Verdict(
+    return DemoFindings(
         messages=len(evidence.planned),
         sent=reached["sent"] + reached["delivered"] + reached["read"],
         delivered=reached["delivered"] + reached["read"],
@@ -162,22 +161,22 @@ def _reached(state: str) -> str:
     return {State.READ: "read", State.DELIVERED: "delivered"}.get(State(state), "sent")
 
 
-def _missing_from_outboxes(evidence: Evidence) -> Iterator[Fault]:
+def _missing_from_outboxes(evidence: Evidence) -> Iterator[DemoFault]:
     """Yield what was planned and is nowhere."""
     kept = {row.body for row in evidence.outgoing}
     for plan in evidence.planned:
         if plan.body not in kept:
-            yield Fault("lost", plan.body, f"is not in the outbox of {plan.sender}")
+            yield DemoFault("lost", plan.body, f"is not in the outbox of {plan.sender}")
 
 
-def _for_others(evidence: Evidence) -> Iterator[Fault]:
+def _for_others(evidence: Evidence) -> Iterator[DemoFault]:
     """Yield what is in the store for other people than it was planned for: a recipient who is left out gets nothing."""
     planned = {plan.body: plan for plan in evidence.planned}
     for row in evidence.stored:
         plan = planned.get(row.body)
         if plan is not None and set(plan.recipients) != set(row.recipients):
             listed = ", ".join(row.recipients) or "nobody"
-            yield Fault("lost", row.body, f"is in the store for {listed}, not for {', '.join(plan.recipients)}")
+            yield DemoFault("lost", row.body, f"is in the store for {listed}, not for {', '.join(plan.recipients)}")
 
 
 def _history(evidence: Evidence) -> History:

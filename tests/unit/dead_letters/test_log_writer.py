@@ -67,8 +67,8 @@ def redriven(monkeypatch: pytest.MonkeyPatch, values: list[bytes], room: int) ->
         for n, value in enumerate(values)
     ]
     kept: Any = store
-    with redrive.Sender({}, PLAIN) as sender:
-        sender.redrive(kept, letters, "me")
+    with redrive.LogWriter({}, PLAIN) as writer:
+        writer.redrive(kept, letters, "me")
     return producer, store
 
 

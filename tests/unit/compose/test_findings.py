@@ -1,10 +1,10 @@
-"""The demo's verdict catches every kind of fault, each in a history that is otherwise faultless."""
+"""The demo's findings catch every kind of fault, each in a history that is otherwise faultless."""
 
 from dataclasses import replace
 
 import pytest
 
-from compose.demo.verdict import Evidence, Incoming, Outgoing, Planned, Step, Stored, judge
+from compose.demo.findings import Evidence, Incoming, Outgoing, Planned, Step, Stored, judge
 
 READ_BY_BOB = (Step(1, "SENT", "ann", 10), Step(2, "DELIVERED", "bob", 20), Step(3, "READ", "bob", 30))
 
@@ -26,8 +26,8 @@ def faultless() -> Evidence:
 
 
 def counts(evidence: Evidence) -> tuple[int, int, int, int]:
-    verdict = judge(evidence)
-    return verdict.lost, verdict.duplicates, verdict.regressions, verdict.stuck
+    findings = judge(evidence)
+    return findings.lost, findings.duplicates, findings.regressions, findings.stuck
 
 
 def with_second(evidence: Evidence, row: Stored) -> Evidence:
@@ -35,11 +35,11 @@ def with_second(evidence: Evidence, row: Stored) -> Evidence:
 
 
 def test_a_faultless_history_has_no_faults() -> None:
-    verdict = judge(replace(faultless(), conflicts=2))
-    assert verdict.faults == ()
-    assert verdict.faultless
-    assert (verdict.messages, verdict.sent, verdict.delivered, verdict.read, verdict.failed) == (2, 2, 2, 2, 0)
-    assert verdict.conflicts == 2
+    findings = judge(replace(faultless(), conflicts=2))
+    assert findings.faults == ()
+    assert findings.faultless
+    assert (findings.messages, findings.sent, findings.delivered, findings.read, findings.failed) == (2, 2, 2, 2, 0)
+    assert findings.conflicts == 2
 
 
 def test_a_group_is_read_when_all_have_read_it() -> None:
@@ -62,8 +62,8 @@ def test_a_recipient_whom_the_store_leaves_out_is_a_loss() -> None:
 
 def test_states_are_counted_from_the_store() -> None:
     delivered = stored(2, receipts=("DELIVERED",), state="DELIVERED", version=2, steps=READ_BY_BOB[:2])
-    verdict = judge(with_second(faultless(), delivered))
-    assert (verdict.sent, verdict.delivered, verdict.read) == (2, 2, 1)
+    findings = judge(with_second(faultless(), delivered))
+    assert (findings.sent, findings.delivered, findings.read) == (2, 2, 1)
 
 
 def test_a_message_that_never_came_into_an_outbox_is_lost() -> None:
@@ -73,13 +73,13 @@ def test_a_message_that_never_came_into_an_outbox_is_lost() -> None:
 
 def test_a_message_told_sent_that_is_not_in_the_store_is_lost() -> None:
     evidence = faultless()
-    verdict = judge(replace(evidence, stored=evidence.stored[:1]))
-    assert (verdict.lost, verdict.faults[0].body) == (1, "m2")
+    findings = judge(replace(evidence, stored=evidence.stored[:1]))
+    assert (findings.lost, findings.faults[0].body) == (1, "m2")
 
 
 def test_another_content_under_the_same_id_is_a_loss() -> None:
-    verdict = judge(with_second(faultless(), stored(2, body="other")))
-    assert {(fault.kind, fault.body) for fault in verdict.faults} == {("lost", "m2")}
+    findings = judge(with_second(faultless(), stored(2, body="other")))
+    assert {(fault.kind, fault.body) for fault in findings.faults} == {("lost", "m2")}
 
 
 def test_a_delivery_that_the_recipient_does_not_have_is_lost() -> None:
@@ -149,8 +149,8 @@ def test_a_story_that_goes_back_or_jumps_is_a_regression(changes: dict[str, obje
 
 def test_a_sender_told_more_than_the_store_knows_is_a_regression() -> None:
     behind = stored(2, receipts=("DELIVERED",), state="DELIVERED", version=2, steps=READ_BY_BOB[:2])
-    verdict = judge(with_second(faultless(), behind))
-    assert {fault.kind for fault in verdict.faults} == {"regression", "stuck"}
+    findings = judge(with_second(faultless(), behind))
+    assert {fault.kind for fault in findings.faults} == {"regression", "stuck"}
 
 
 def test_a_message_that_waits_in_its_outbox_is_stuck() -> None:
@@ -175,7 +175,7 @@ def test_a_tick_that_never_came_back_is_stuck() -> None:
 def test_a_message_that_failed_before_it_was_sent_is_no_fault_and_counted() -> None:
     evidence = faultless()
     failed = evidence.outgoing[1]._replace(state="EXPIRED")
-    verdict = judge(
+    findings = judge(
         replace(
             evidence,
             outgoing=[evidence.outgoing[0], failed],
@@ -183,4 +183,4 @@ def test_a_message_that_failed_before_it_was_sent_is_no_fault_and_counted() -> N
             incoming=evidence.incoming[:1],
         )
     )
-    assert (verdict.faults, verdict.failed, verdict.sent) == ((), 1, 1)
+    assert (findings.faults, findings.failed, findings.sent) == ((), 1, 1)
