@@ -22,8 +22,6 @@ TEXTS_MAX = 200_000
 """Ids kept as one object each; when there are more, they are forgotten and checked anew."""
 
 _OF_MESSAGE = frozenset(kind.value for kind in MESSAGE_KINDS)
-_OF_CONVERSATION = frozenset(kind.value for kind in CONVERSATION_KINDS)
-_OF_PARKING = frozenset(kind.value for kind in PARKING_KINDS)
 _SEND = Kind.SEND.value
 _new: Final = tuple.__new__
 _EXPIRE = Kind.EXPIRE.value
@@ -95,9 +93,9 @@ class Intake:
                 raise _RefusedError(Reason.INVALID, "the message id is not a UUIDv7")
             if kind == _EXPIRE and not event.actor:
                 return event
-        elif kind in _OF_CONVERSATION:
+        elif kind in CONVERSATION_KINDS:
             self._user(event.subject, "the subject")
-        elif kind in _OF_PARKING and event.actor not in self._operators:
+        elif kind in PARKING_KINDS and event.actor not in self._operators:
             raise _RefusedError(Reason.NOT_AN_OPERATOR, f"{event.actor!r} is not among worker.operators")
         if not is_uuid7(event.event_id):
             raise _RefusedError(Reason.INVALID, "the event id is not a UUIDv7")

@@ -4,12 +4,12 @@ from typing import Final
 
 from consumers.cache import Conversation
 from consumers.fold import fold, fold_block, fold_membership
-from consumers.folding import HELLO, OF_CONVERSATION, OF_PARKING, SAME_MESSAGE, SEND, STARTS
+from consumers.folding import HELLO, OF_CONVERSATION, SAME_MESSAGE, SEND, STARTS
 from consumers.parking import at_gate, with_parkings
 from consumers.partition_rows import PartitionRows
 from consumers.rows import At, ConversationRow, MessageRow
 from consumers.stores.contract import KeyObject, MessageKey
-from schemas.lifecycle import State
+from schemas.lifecycle import PARKING_KINDS, State
 from schemas.records import Event
 
 _SENT: Final = State.SENT.value
@@ -59,7 +59,7 @@ class WarmUp:
 
     def _conversation(self, event: Event, conversation: Conversation, at: At) -> None:
         known, policy = conversation.row, self._rows.settings.policy
-        if event.kind in OF_PARKING:
+        if event.kind in PARKING_KINDS:
             # What the owner before made of it, with its own operators, is in the row that was read.
             return
         if self._waits(event, conversation, at):

@@ -121,8 +121,8 @@ SETTLED: Final = FINAL | {State.DELIVERED, State.UNDELIVERED}
 
 RECEIPTS: Final = frozenset({Kind.DELIVERED.value, Kind.READ.value})
 MESSAGE_KINDS: Final = (Kind.SEND, Kind.DELIVERED, Kind.READ, Kind.CANCEL, Kind.EXPIRE)
-CONVERSATION_KINDS: Final = (Kind.BLOCK, Kind.UNBLOCK)
-PARKING_KINDS: Final = (Kind.PARK, Kind.RELEASE)
+CONVERSATION_KINDS: Final = frozenset({Kind.BLOCK.value, Kind.UNBLOCK.value})
+PARKING_KINDS: Final = frozenset({Kind.PARK.value, Kind.RELEASE.value})
 ANSWERED_KINDS: Final = tuple(kind for kind in Kind if kind not in PARKING_KINDS)
 """Kinds that an acknowledgement can be about."""
 

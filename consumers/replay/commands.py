@@ -22,7 +22,6 @@ from schemas.lifecycle import PARKING_KINDS, Reason
 from schemas.records import DeadLetter, Event, Record
 from schemas.topics import DEAD_LETTERS, EVENTS, VALUE_BYTES_MAX, Setting
 
-_OF_PARKING: Final = frozenset(kind.value for kind in PARKING_KINDS)
 _NAMES_MAX: Final = 5
 _LETTERS_AT_ONCE: Final = 500
 
@@ -130,7 +129,7 @@ class Commands:
             if entry.reason != Reason.NOT_AN_OPERATOR:
                 return entry
             event = self._decode(message.value())  # type: ignore[assignment]
-        if type(event) is not Event or event.kind not in _OF_PARKING:
+        if type(event) is not Event or event.kind not in PARKING_KINDS:
             return entry
         if self._chosen and event.conversation_id not in self._chosen:
             return entry
