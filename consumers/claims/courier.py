@@ -1,4 +1,4 @@
-"""Runs claimed deliveries beside a worker's loop: threads that make the calls, a queue by due time, a lock a partition.
+"""Runs claimed deliveries beside a worker's loop: threads that make the calls, and a queue by due time.
 
 What it forgets, because its queue is full or its process ends, is delivered again when the owner is next due to
 repeat it: a message is owed until its receipt is in the log.
@@ -6,22 +6,22 @@ repeat it: a message is owed until its receipt is in the log.
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from heapq import heappop, heappush
-from threading import Condition, Lock, Thread
+from threading import Condition, Thread
 from time import monotonic
 from typing import Final
 
 from consumers import clock
 from consumers.claims.claiming import ClaimStep, Holding
 from consumers.claims.contract import ClaimKey
+from consumers.claims.partition_locks import PartitionLocks
 from consumers.claims.settings import WebhookSettings
 from consumers.conflicts import ConflictKind
 from consumers.counters import Counters
-from consumers.errors import StoreUnavailableError, WorkerError
-from consumers.locks.contract import LockHandle, LockLostError, Locks, LockTakenError
+from consumers.errors import WorkerError
+from consumers.locks.contract import LockLostError, LockTakenError
 from consumers.rows import Owner
 from schemas.identity import text_of
 from schemas.lifecycle import Kind
@@ -31,8 +31,6 @@ LOG = logging.getLogger(__name__)
 
 LATER_MS: Final = 1_000
 """Until the next attempt where a server or a lock was not to be had."""
-ASK_AGAIN_S: Final = LATER_MS / 2_000
-"""Until a lock that another has is asked for again, however many deliveries wait for it."""
 LOOK_S_MAX: Final = 60.0
 """The longest wait without a look at the clock, which may have been set."""
 _USERS_CACHED: Final = 100_000
@@ -51,83 +49,6 @@ class DeliveryTask:
         self.running = False
         self.dropped = False
         """Whether its partition went while it was running: then it ends with the step."""
-
-
-class PartitionLocks:
-    """The locks under which a worker delivers for its partitions; safe to use from any thread.
-
-    A lock is had, or renewed, for at least half of its time, which is enough for one call. One that ended by itself
-    while there was nothing to deliver is simply acquired again.
-    """
-
-    def __init__(self, locks: Locks, ttl_s: int) -> None:
-        self._locks = locks
-        self._ttl_s = ttl_s
-        self._mutex = Lock()
-        self._handles: dict[int, LockHandle] = {}
-        self._taken: dict[int, tuple[float, LockTakenError]] = {}
-        """Locks that another has, and when to ask for them again."""
-
-    def token(self, partition: int) -> int:
-        """Return the fencing token of a partition's lock, held for long enough for a call.
-
-        Raises LockTakenError, LockLostError, StoreUnavailableError: all of them pass.
-        """
-        with self._mutex:
-            handle = self._handles.get(partition)
-            if handle is None:
-                handle = self._acquired(partition)
-            elif self._left_s(handle) < self._ttl_s / 2:
-                handle = self._renewed(partition, handle)
-            self._handles[partition] = handle
-            if self._left_s(handle) < self._ttl_s / 2:
-                raise StoreUnavailableError(
-                    f"the store took too long over the lock {handle.key} for a call to be made under it",
-                    hint="See why it is slow; the delivery is tried again.",
-                )
-            return handle.token
-
-    def _left_s(self, handle: LockHandle) -> float:
-        return handle.sure_until - clock.machine_s()
-
-    def _acquired(self, partition: int) -> LockHandle:
-        """Acquire a lock, but do not ask again and again for each of the deliveries that wait for it."""
-        ask_at, refusal = self._taken.get(partition, (0.0, None))
-        if refusal is not None and clock.machine_s() < ask_at:
-            raise LockTakenError(refusal.key, refusal.owner, refusal.until)
-        try:
-            handle = self._locks.acquire(f"deliver/{partition}", ttl_s=self._ttl_s)
-        except LockTakenError as error:
-            self._taken[partition] = (clock.machine_s() + ASK_AGAIN_S, error)
-            raise
-        self._taken.pop(partition, None)
-        return handle
-
-    def _renewed(self, partition: int, handle: LockHandle) -> LockHandle:
-        """Renew a lock; where the store does not answer it is kept, for it may be ours still."""
-        has_ended = self._left_s(handle) <= 0
-        try:
-            return self._locks.renew(handle)
-        except LockLostError:
-            del self._handles[partition]
-            if not has_ended:
-                raise
-        return self._acquired(partition)
-
-    def take_out(self, partition: int) -> LockHandle | None:
-        """Forget a partition's lock, without waiting, and return it to be released; None where it is not held."""
-        return self._handles.pop(partition, None)
-
-    def release(self, handle: LockHandle) -> None:
-        """Let another worker have a lock at once; where that fails it ends by itself."""
-        with suppress(WorkerError):
-            self._locks.release(handle)
-
-    def release_all(self) -> None:
-        """Let go of all."""
-        for partition in list(self._handles):
-            if (handle := self.take_out(partition)) is not None:
-                self.release(handle)
 
 
 class Courier:

@@ -12,7 +12,8 @@ from confluent_kafka import Producer
 
 from consumers import clock
 from consumers.claims.claiming import Claiming
-from consumers.claims.courier import Courier, PartitionLocks
+from consumers.claims.courier import Courier
+from consumers.claims.partition_locks import PartitionLocks
 from consumers.claims.settings import WebhookSettings
 from consumers.claims.webhook import Webhook
 from consumers.counters import Counters

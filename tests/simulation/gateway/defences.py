@@ -6,7 +6,7 @@ from uuid import uuid5
 
 import consumers.claims.claiming
 import consumers.claims.contract
-import consumers.claims.courier
+import consumers.claims.partition_locks
 import consumers.locks.cassandra
 import consumers.locks.sqlite
 import tests.simulation.cassandra
@@ -74,7 +74,7 @@ def _unconditional(text: str) -> str:
 
 
 _REPLACED: dict[str, tuple[Replacement, ...]] = {
-    "lock": ((consumers.claims.courier.PartitionLocks, "token", _no_lock),),
+    "lock": ((consumers.claims.partition_locks.PartitionLocks, "token", _no_lock),),
     "token_rises": (
         (consumers.locks.sqlite, "_TAKE", consumers.locks.sqlite._TAKE.replace("fence = fence + 1", "fence = fence")),
     ),

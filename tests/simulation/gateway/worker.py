@@ -12,7 +12,8 @@ from uuid import UUID
 from consumers.claims.cassandra import CassandraClaimTable
 from consumers.claims.claiming import Claiming, ClaimStep, Holding
 from consumers.claims.contract import Answer, CallOutcome, Claim, ClaimKey, ClaimTable
-from consumers.claims.courier import Courier, PartitionLocks
+from consumers.claims.courier import Courier
+from consumers.claims.partition_locks import PartitionLocks
 from consumers.claims.settings import WebhookSettings
 from consumers.claims.sqlite import SqliteClaimTable
 from consumers.counters import Counters

@@ -13,8 +13,9 @@ import pytest
 
 from consumers.claims.claiming import Claiming, ClaimStep, Holding, delivered, given_up
 from consumers.claims.contract import ClaimKey
-from consumers.claims.courier import Courier, PartitionLocks
+from consumers.claims.courier import Courier
 from consumers.claims.opening import SharedReader
+from consumers.claims.partition_locks import PartitionLocks
 from consumers.claims.settings import WebhookSettings
 from consumers.claims.webhook import Webhook
 from consumers.counters import Counters
