@@ -17,24 +17,23 @@ from consumers import clock
 from consumers.backoff import backoff_s
 from consumers.conflicts import ConflictKind
 from consumers.counters import Counters
-from consumers.errors import LostRangeError, OwnerFencedError, StoreUnavailableError, WorkerError
+from consumers.errors import OwnerFencedError, StoreUnavailableError, WorkerError
 from consumers.held import HeldPartition, Stage
-from consumers.kafka_errors import translated
 from consumers.owner import PartitionOwner
 from consumers.partition_rows import Takeover
 from consumers.pipeline import Pipeline
+from consumers.positions import Positions
 from consumers.rows import Owner
 from consumers.settings import WorkerSettings
 from consumers.statistics.observed import Counted
 from consumers.statistics.traffic import Traffic
 from consumers.stores.contract import Store, TopicRecord
-from consumers.takeover import Start, start_of
+from consumers.takeover import Start
 
 LOG = logging.getLogger(__name__)
 
 PARTITION_LEAST: Final = 1_000
 """Rows and deliveries that each partition may keep in memory, however many share the worker's."""
-ASK_TIMEOUT_S: Final = 5.0
 TAKE_S: Final = 0.1
 """After so long what else is to be taken waits for the next turn: partitions that are owned already go on meanwhile."""
 
@@ -62,6 +61,7 @@ class Assignment:
         self._pipeline = pipeline
         self._settings = settings
         self._owner_settings = settings.owner_settings(topic.partitions)
+        self._positions = Positions(topic.topic, settings, counters)
         self._topic = topic
         self._node = node
         self._counters = counters
@@ -71,10 +71,12 @@ class Assignment:
     def bind(self, consumer: Any) -> None:  # noqa: ANN401 - the client's own types say less than it does
         """Take the consumer whose callbacks these are."""
         self._consumer = consumer
+        self._positions.bind(consumer)
 
     def adopt(self, settings: WorkerSettings) -> None:
         """Go on with other settings: partitions that are owned, and those that will be."""
         self._settings = settings
+        self._positions.adopt(settings)
         self._owner_settings = settings.owner_settings(self._topic.partitions)
         for _, owner in self.owned():
             owner.adopt(self._owner_settings.schedule)
@@ -167,7 +169,7 @@ class Assignment:
         lease = self._store.claim_lease(held.partition, self._node)
         owner = Owner(lease.epoch, lease.node)
         spilled_to = self._spilled_to(held.partition, owner)
-        start, end = self._start(held.partition)
+        start, end = self._positions.start(held.partition)
         self._begin(held, owner, start, end, spilled_to)
 
     def _begin(self, held: HeldPartition, owner: Owner, start: Start, end: int, spilled_to: int) -> None:
@@ -213,41 +215,6 @@ class Assignment:
         self._store.drop_spilled(owner, partition, position)
         return position
 
-    def _start(self, partition: int) -> tuple[Start, int]:
-        """Return where to start, and where the log ends now."""
-        asked = TopicPartition(self._topic.topic, partition)
-        try:
-            committed = self._consumer.committed([asked], timeout=ASK_TIMEOUT_S)[0]
-            low, high = self._consumer.get_watermark_offsets(asked, timeout=ASK_TIMEOUT_S)
-        except KafkaException as error:
-            raise translated(error, f"asking for the position of partition {partition}") from error
-        if committed.error is not None:
-            raise translated(KafkaException(committed.error), f"asking for the position of partition {partition}")
-        offset = committed.offset if committed.offset >= 0 else None
-        start = start_of(offset, low, high, self._settings.tail_records)
-        if start.replays and high > 0:
-            LOG.warning(
-                "no committed position: everything that the log holds is folded again",
-                extra={"partition": partition, "from": low, "to": high},
-            )
-        if start.lost is not None:
-            self._lost_range(partition, start.lost)
-        return start, high
-
-    def _lost_range(self, partition: int, lost: tuple[int, int]) -> None:
-        """Say which records nobody will fold, and stop if that is the choice."""
-        first, end = lost
-        self._counters.lost_ranges += 1
-        self._counters.lost_records += end - first
-        stops = self._settings.on_lost_range == "stop"
-        extra = {"partition": partition, "first": first, "end": end, "records": end - first, "stops": stops}
-        LOG.error("the log no longer holds the committed position", extra=extra)
-        if stops:
-            raise LostRangeError(
-                f"partition {partition}: offsets {first} to {end - 1} are gone from the log",
-                "Find out why (retention, a topic made anew); then set on_lost_range = earliest to go on behind them.",
-            )
-
     def position_gone(self, partition: int) -> None:
         """Go on behind records that the log dropped before they were read. Raises LostRangeError if that is the choice.
 
@@ -256,18 +223,14 @@ class Assignment:
         held = self.held.get(partition)
         if held is None or held.owner is None or held.stage is not Stage.OWNED:
             return
-        asked = TopicPartition(self._topic.topic, partition)
-        try:
-            low, high = self._consumer.get_watermark_offsets(asked, timeout=ASK_TIMEOUT_S)
-        except KafkaException as error:
-            raise translated(error, f"asking for the first offset of partition {partition}") from error
+        low, high = self._positions.extent(partition)
         held.end, position = high, held.read_to
         if not low <= position <= high:
-            self._lost_range(partition, (position, low) if position < low else (high, position))
+            self._positions.lost(partition, (position, low) if position < low else (high, position))
             if position > high:
                 self._pipeline.drop_waiting(held)  # other records have these offsets now
             held.read_to = low
-        self._consumer.incremental_unassign([asked])
+        self._consumer.incremental_unassign([TopicPartition(self._topic.topic, partition)])
         self._assign_at(partition, held.read_to)
         held.owner.position = min(held.read_to, held.owner.position)
 

@@ -10,6 +10,7 @@ import consumers.folding
 import consumers.owner
 import consumers.parking
 import consumers.pipeline
+import consumers.positions
 import consumers.stores.cassandra_strict
 import consumers.stores.sqlite
 import consumers.takeover
@@ -157,7 +158,7 @@ _REPLACED: dict[str, tuple[Replacement, ...]] = {
         (consumers.owner.PartitionOwner, "due", lambda *_: []),
         (consumers.owner.PartitionOwner, "buckets_due", lambda *_: range(0)),
     ),
-    "tail": ((consumers.assignment, "start_of", _no_tail),),
+    "tail": ((consumers.positions, "start_of", _no_tail),),
     "by_rank": ((producers.arrivals, "rises", _by_arrival),),
 }
 
