@@ -41,6 +41,15 @@ def consumer_config(kafka: Mapping[str, Setting], settings: WorkerSettings, memb
     return config
 
 
+def member_of(node: str, generation: int) -> str:
+    """Return a worker's static member id: another one in each generation of the topic.
+
+    A static member that comes back gets what it had without a rebalance (KIP-345, KIP-814), so a group that came back
+    whole would never hear of partitions that were added meanwhile. The ids of before leave with their session.
+    """
+    return node if generation == 1 else f"{node}-generation-{generation}"
+
+
 def producer_config(kafka: Mapping[str, Setting]) -> dict[str, Setting]:
     """Return the settings of the producer of answers and dead letters. Raises PinnedSettingError."""
     own = {name: value for name, value in kafka.items() if not name.startswith(_CONSUMERS)}

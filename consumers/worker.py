@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 
 from consumers import clock
 from consumers.assignment import Assignment
+from consumers.batching import Batching
 from consumers.counters import Counters
 from consumers.errors import StoreUnavailableError, StuckError, WorkerError
 from consumers.gateway import Gateway, Nobody
@@ -23,7 +24,7 @@ from consumers.health import ProgressWatch
 from consumers.held import HeldPartition, Stage
 from consumers.intake import Intake
 from consumers.kafka_clients import LOG as KAFKA_LOG
-from consumers.kafka_clients import consumer_config, producer_config
+from consumers.kafka_clients import consumer_config, member_of, producer_config
 from consumers.kafka_errors import POSITION_GONE, ending_error, is_fatal
 from consumers.logs import set_level
 from consumers.outage import Outage
@@ -33,21 +34,17 @@ from consumers.reading import BUSY_WAIT_S, Reader
 from consumers.reminders import Reminders
 from consumers.settings import WorkerSettings
 from consumers.status import Status
-from consumers.stores.contract import MessageKey, Rows, Store, TopicRecord
+from consumers.stores.contract import Store, TopicRecord
 from consumers.upkeep import Upkeep
 from consumers.window import Window
-from consumers.work import Needs
 from schemas.codec import Codec
 from schemas.topics import EVENTS, VALUE_BYTES_MAX, Setting
 
 LOG = logging.getLogger(__name__)
 
 REMIND_INTERVAL_S: Final = 0.25
-FOLDED_AT_ONCE: Final = 4
-"""Batches as they are read, at most, that are one batch of their partition."""
 LEAVE_S: Final = 5.0
 """For the last commit and for leaving the group; where no coordinator answers, the client by itself waits for 45 s."""
-_NOTHING: Final = Rows({}, {})
 
 
 class Worker:
@@ -101,6 +98,7 @@ class Worker:
             drain=self._drain,
             forget=self._forget,
         )
+        self._batching = Batching(store, self._assignment, self._pipeline, self.counters)
         self._status = Status(
             node=node,
             generation=topic.generation,
@@ -182,7 +180,7 @@ class Worker:
         else:
             self._reader.keep_polling(now)
         if leases_hold and not self._outage.active and now >= self._outage.until:
-            self._fold_waiting()
+            self._batching.begin(self._settings.batch_records_max)
         self._periodic(monotonic())
 
     def _leases_hold(self, now: float) -> bool:
@@ -227,33 +225,6 @@ class Worker:
             if held is None or held.stage is not Stage.OWNED or offset < held.read_to:
                 continue
             self._pipeline.take_in(held, admit(offset, message.timestamp()[1], message.key(), message.value()), message)
-
-    def _fold_waiting(self) -> None:
-        """Fold what waits for partitions that write nothing: read what it rests on, in one round, then begin."""
-        ready = [(held, owner) for held, owner in self._assignment.owned() if held.waiting and held.writing is None]
-        if not ready:
-            return
-        most = FOLDED_AT_ONCE * self._settings.batch_records_max
-        needs = [owner.needs(held.waiting[:most]) for held, owner in ready]
-        messages = [key for need in needs for key in need.messages]
-        conversations = [name for need in needs for name in need.conversations]
-        found = _NOTHING
-        if messages or conversations:
-            self.counters.cold_reads += len(messages) + len(conversations)
-            try:
-                found = self._store.read(messages, conversations)
-            except StoreUnavailableError as error:
-                self._pipeline.store_failed(error)
-                return
-        now_ms = clock.now_ms()
-        for (held, owner), need in zip(ready, needs, strict=True):
-            entries, originals = held.take_waiting(most)
-            work = owner.fold(entries, _of(found, need), now_ms)
-            self.counters.events += len(entries)
-            if not owner.warming_up:
-                held.traffic.saw(entries)
-            held.since_ms = entries[-1].appended_at
-            self._pipeline.start(held, owner, work, entries, originals, now_ms)
 
     def _look_whether_store_is_back(self) -> None:
         """Ask the store itself where nothing else is going to tell."""
@@ -392,21 +363,3 @@ class Worker:
         except (KafkaException, RuntimeError) as error:
             LOG.warning("leaving the group failed", extra={"error": str(error)})
         self._report(self._status.stopped(turns=self.turns))
-
-
-def member_of(node: str, generation: int) -> str:
-    """Return a worker's static member id: another one in each generation of the topic.
-
-    A static member that comes back gets what it had without a rebalance (KIP-345, KIP-814), so a group that came back
-    whole would never hear of partitions that were added meanwhile. The ids of before leave with their session.
-    """
-    return node if generation == 1 else f"{node}-generation-{generation}"
-
-
-def _of(found: Rows, need: Needs) -> Rows:
-    """Return the part of what was read that one owner had asked for."""
-    if found is _NOTHING:
-        return found
-    messages: dict[MessageKey, Any] = {key: found.messages[key] for key in need.messages if key in found.messages}
-    names = need.conversations
-    return Rows(messages, {name: found.conversations[name] for name in names if name in found.conversations})

@@ -10,7 +10,7 @@ from consumers.counters import Counters
 from consumers.errors import EXIT_CODES, ExitCode, StoreRefusedError, StoreUnavailableError, StuckError, exit_code_of
 from consumers.health import ProgressWatch, Watchdog, write_status
 from consumers.intake import Intake
-from consumers.kafka_clients import consumer_config, producer_config
+from consumers.kafka_clients import consumer_config, member_of, producer_config
 from consumers.logs import JsonFormatter, TextFormatter
 from consumers.low_water import LowWaterMark
 from consumers.outage import Outage
@@ -21,7 +21,6 @@ from consumers.settings import WorkerSettings
 from consumers.stores.contract import Content, Pending
 from consumers.supervisor import RestartPolicy
 from consumers.takeover import Start, start_of
-from consumers.worker import member_of
 from schemas.codec import PLAIN, encode
 from schemas.errors import PinnedSettingError
 from schemas.lifecycle import Kind, Reason, State

@@ -7,11 +7,12 @@ import pytest
 
 from consumers import pipeline as pipeline_module
 from consumers import worker as worker_module
+from consumers.batching import FOLDED_AT_ONCE
 from consumers.errors import OwnerFencedError, StoreUnavailableError
 from consumers.held import HeldPartition, Stage
 from consumers.settings import WorkerSettings
 from consumers.stores.contract import TopicRecord
-from consumers.worker import FOLDED_AT_ONCE, Worker
+from consumers.worker import Worker
 from schemas.codec import PLAIN
 from schemas.topics import EVENTS
 from tests.unit.consumers.test_pipeline import FakeMessage, FakeStore
