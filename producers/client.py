@@ -17,30 +17,24 @@ from uuid import UUID
 
 import platformdirs
 
-from producers import checks, listener, pump
-from producers.arrivals import Arrivals
-from producers.backlog import Backlog
+from producers import checks
 from producers.checks import Outgoing
 from producers.clock import Clock, SystemClock
 from producers.database import Database, forked_error
-from producers.engine import Engine
 from producers.errors import ClientClosedError, ClientError, InvalidMessageError, UnknownMessageError
 from producers.health import Health, HealthBoard
 from producers.incoming import Inbox, Incoming
-from producers.kafka import KafkaConsumer, make_producer
-from producers.outbox import Outbox, Written, new_id
-from producers.pruning import prune
+from producers.outbox import Outbox, Written
 from producers.sent import Sent
 from producers.settings import ClientSettings
 from producers.ticks import Dispatcher, OnTick
 from producers.views import Counts, Outlook, Tick, Views
+from producers.wiring import Wiring
 from schemas.codec import Codec
-from schemas.identity import check_conversation, direct_conversation
+from schemas.identity import direct_conversation
 from schemas.lifecycle import Kind, label
-from schemas.records import NO_ID, Event
 from schemas.topics import CONSUMER, PRODUCER, Setting, client_config
 
-_DAY_MS = 24 * 3600 * 1000
 _FLUSH_POLL_S = 0.05
 
 
@@ -107,7 +101,18 @@ class Client:
         self._views = Views(self._database)
         self._inbox = Inbox(self._database, self._views, self.mark_read)
         self._ticks = Dispatcher(self._database, self._views, f"twotick-{self.user}")
-        self._engine = self._make_engine()
+        self._wiring = Wiring(
+            user=self.user,
+            path=self.path,
+            settings=self.settings,
+            kafka=self._kafka,
+            codec=self._codec,
+            clock=self._clock,
+            database=self._database,
+            outbox=self._outbox,
+            health=self._health,
+        )
+        self._engine = self._wiring.engine()
 
     def open(self) -> Self:
         """Open the outbox and start working it off; a second call does nothing. Raises OutboxError."""
@@ -280,7 +285,7 @@ class Client:
         """
         self._check_open()
         deadline = time.monotonic() + timeout_s
-        backlog = self._backlog()
+        backlog = self._wiring.backlog()
         never = threading.Event()
         while True:
             left_s = deadline - time.monotonic()
@@ -316,8 +321,6 @@ class Client:
         except ClientError as error:
             self._health.fail(error)
 
-    # -- wiring
-
     def _check_open(self) -> None:
         if os.getpid() != self._pid:
             raise forked_error()
@@ -325,57 +328,6 @@ class Client:
             raise ClientClosedError(
                 f"the client is {'closed' if self._closed else 'not open'}", "Use it as `with Client(...) as me:`."
             )
-
-    def _backlog(self) -> Backlog:
-        return Backlog(self._database, self._clock, self.settings.retry, self._codec)
-
-    def _make_engine(self) -> Engine:
-        return Engine(
-            database=self._database,
-            lock_path=self.path.with_name(self.path.name + ".pump"),
-            make_pump=self._make_pump,
-            make_listener=self._make_listener,
-            prune=self._prune,
-            health=self._health,
-            name=f"twotick-{self.user}",
-        )
-
-    def _make_pump(self) -> pump.Pump:
-        return pump.Pump(
-            pump.PumpParts(
-                backlog=self._backlog(),
-                database=self._database,
-                clock=self._clock,
-                settings=self.settings,
-                health=self._health,
-                make_producer=partial(
-                    make_producer, self._kafka, self.settings.linger_ms, self.settings.in_flight_rows_max
-                ),
-                make_hello=self._hello,
-            )
-        )
-
-    def _make_listener(self) -> listener.Listener:
-        return listener.Listener(
-            listener.ListenerParts(
-                arrivals=Arrivals(self._database, self._outbox, self.user, self._clock),
-                user=self.user,
-                codec=self._codec,
-                settings=self.settings,
-                health=self._health,
-                make_consumer=partial(KafkaConsumer, self._kafka),
-            )
-        )
-
-    def _hello(self, now_ms: int) -> tuple[str, bytes]:
-        conversation = check_conversation(f"hello:{self.user}")
-        event = Event(Kind.HELLO, new_id(now_ms), conversation, NO_ID, self.user, NO_ID)
-        return conversation, self._codec.encode(event)
-
-    def _prune(self) -> int | None:
-        """Prune once the log's time is known: a clock that is a year ahead should not forget a year."""
-        now = self._outbox.now()
-        return prune(self._database, now.ms - round(self.settings.keep_days * _DAY_MS)) if now.known else None
 
 
 def default_outbox(user: str) -> Path:

@@ -120,15 +120,15 @@ def test_nothing_is_forgotten_by_a_clock_that_may_be_wrong(tmp_path):
     with Client("alice", outbox=tmp_path / "alice.sqlite", offline=True, clock=clock) as me:
         receive(me, 1, deliver_by=clock.wall_ms() - YEAR_MS)
         assert len(list(me.incoming(timeout_s=0))) == 1
-        assert me._prune() is None
+        assert me._wiring.prune() is None
         with me._database.transaction() as connection:
             offset = clock.wall_ms() - YEAR_MS - clock.steady_ms()
             put_estimate(connection, Estimate(offset, 1.0, clock.steady_ms(), clock.boot))
-        assert me._prune() == 0
+        assert me._wiring.prune() == 0
         with me._database.transaction() as connection:
             later = offset + timedelta(days=31) / timedelta(milliseconds=1)
             put_estimate(connection, Estimate(later, 1.0, clock.steady_ms(), clock.boot))
-        assert me._prune() == 1
+        assert me._wiring.prune() == 1
 
 
 def test_a_time_that_no_calendar_has_stops_nothing(tmp_path):
