@@ -55,6 +55,8 @@ class Block(NamedTuple):
     blocked: str
     position: Position
     active: bool
+    event_id: bytes = b""
+    """Of the event that made it, by which a copy of it is known; empty in rows of versions that did not keep it."""
 
 
 class Hold(NamedTuple):

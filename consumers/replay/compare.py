@@ -123,7 +123,7 @@ def compare_conversation(ours: ConversationRow, theirs: ConversationRow | None, 
         if ours.applied >= committed:
             return Compared(ComparisonResult.BEHIND)
         return Compared(ComparisonResult.MISSING, "the log makes the conversation")
-    detail = _changed(ours, theirs, _OF_CONVERSATION)
+    detail = _changed(_without_unkept(ours, theirs), theirs, _OF_CONVERSATION)
     if not detail:
         return _SAME
     if theirs.applied >= replayed and theirs.version > ours.version:
@@ -131,6 +131,14 @@ def compare_conversation(ours: ConversationRow, theirs: ConversationRow | None, 
     if ours.applied >= committed and theirs.version < ours.version:
         return Compared(ComparisonResult.BEHIND)
     return Compared(ComparisonResult.DIFFERS, detail)
+
+
+def _without_unkept(ours: ConversationRow, theirs: ConversationRow) -> ConversationRow:
+    """Return our row without the event ids that theirs, written before these were kept, cannot have."""
+    if len(ours.blocks) != len(theirs.blocks):
+        return ours
+    pairs = zip(ours.blocks, theirs.blocks, strict=True)
+    return ours._replace(blocks=tuple(one if other.event_id else one._replace(event_id=b"") for one, other in pairs))
 
 
 def invented(theirs: StoredMessage, reach: Reach) -> Compared:

@@ -82,6 +82,9 @@ _QUERIES: Final = {
     " WHERE log_partition = ? AND log_offset = ? AND appended_at = ?",
     "marks": "SELECT log_partition, log_offset, appended_at, mark FROM {keyspace}.dead_letter_marks",
     "ping": "SELECT key FROM system.local",
+    # Never executed: where the type has no such field yet, its preparation refuses the tables before a row is written.
+    "block_of_event": "UPDATE {keyspace}.conversations"
+    " SET blocks = [{{event_id: 00000000-0000-0000-0000-000000000000}}] WHERE conversation_id = ?",
 }
 
 

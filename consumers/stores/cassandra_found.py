@@ -94,13 +94,18 @@ def conversation_row(found: Sequence[Any]) -> ConversationRow:
         conversation_id,
         tuple(participants),
         tuple(buckets),
-        tuple(Block(one[0], one[1], (one[2], one[3]), one[4]) for one in blocks),
+        tuple(map(_block, blocks)),
         tuple((install.bytes, seq) for install, seq in sequences),
         version,
         tuple(applied),
         stamp,
         from_text(parkings),
     )
+
+
+def _block(found: Sequence[Any]) -> Block:
+    blocker, blocked, generation, offset, active, event_id = found
+    return Block(blocker, blocked, (generation, offset), active, event_id.bytes if event_id else b"")
 
 
 def stored_message(found: Sequence[Any]) -> StoredMessage | None:

@@ -48,6 +48,7 @@ _ORIGIN = Struct(">ii16siqi")
 """The length of the whole, then install, seq and the length of the digest."""
 _UNSET = _INT.pack(-2)
 """Instead of a value: the column is left as it is (native protocol v4, section 3, [value])."""
+_NULL = _INT.pack(-1)
 _ID = _INT.pack(16)
 """What stands before an id."""
 
@@ -220,4 +221,5 @@ def _pack_block(change: Block) -> bytes:
         + _INTS.pack(4, generation)
         + _LONG.pack(8, offset)
         + _value(b"\x01" if change.active else b"\x00")
+        + (_ID + change.event_id if change.event_id else _NULL)
     )

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 
 from cassandra.query import UNSET_VALUE
 
-from consumers.rows import ConversationWrite, MessageWrite, Owner, Position
+from consumers.rows import Block, ConversationWrite, MessageWrite, Owner, Position
 from consumers.stores.cassandra_found import milliseconds, uuid_of
 from consumers.stores.contract import MessageKey
 from consumers.stores.parkings import to_text
@@ -174,7 +174,7 @@ class ConversationChange:
         row = self.write.row
         return (
             *(row.version, row.stamp, row.applied, self.owner, self.attempt, row.participants, row.buckets),
-            [(one.blocker, one.blocked, *one.position, one.active) for one in row.blocks],
+            list(map(_block, row.blocks)),
             [(uuid_of(install), seq) for install, seq in row.sequences],
             to_text(row.parkings) if row.parkings else no_parkings,
             row.conversation_id,
@@ -269,6 +269,11 @@ def _again(change: Change, standing: Standing | None) -> WriteOutcome:
     if theirs > ours:
         return CONFLICT
     return WriteOutcome(again=Condition(standing.version, max(standing.owner, change.owner)))
+
+
+def _block(one: Block) -> tuple[object, ...]:
+    event_id = uuid_of(one.event_id) if one.event_id else None
+    return (one.blocker, one.blocked, *one.position, one.active, event_id)
 
 
 def _change(one: tuple[Any, ...]) -> tuple[object, ...]:

@@ -151,7 +151,7 @@ def _conversation_values(row: ConversationRow, owner: Owner) -> tuple[object, ..
         row.conversation_id,
         _text(row.participants),
         _text(row.buckets),
-        _text(row.blocks),
+        _text([(*change[:4], change.event_id.hex()) for change in row.blocks]),
         _text([(install.hex(), seq) for install, seq in row.sequences]),
         row.version,
         *row.applied,
@@ -173,13 +173,18 @@ def conversation_row(found: Sequence[Any]) -> ConversationRow:
         found[0],
         tuple(json.loads(found[1])),
         tuple(json.loads(found[2])),
-        tuple(Block(blocker, blocked, tuple(at), active) for blocker, blocked, at, active in json.loads(found[3])),
+        tuple(map(_block, json.loads(found[3]))),
         tuple((bytes.fromhex(install), seq) for install, seq in json.loads(found[4])),
         found[5],
         (found[6], found[7]),
         found[8],
         from_text(found[9]),
     )
+
+
+def _block(found: Sequence[Any]) -> Block:
+    blocker, blocked, position, active, *event_id = found  # none in a row that was written before it was kept
+    return Block(blocker, blocked, tuple(position), active, bytes.fromhex(event_id[0]) if event_id else b"")
 
 
 def stored_message(connection: sqlite3.Connection, found: Sequence[Any]) -> StoredMessage:

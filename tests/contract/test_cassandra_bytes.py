@@ -49,7 +49,7 @@ MESSAGES = st.builds(
     TEXT,
     TIME,
 )
-BLOCKS = st.builds(Block, TEXT, TEXT, POSITION, st.booleans())
+BLOCKS = st.builds(Block, TEXT, TEXT, POSITION, st.booleans(), st.just(b"") | ID)
 CONVERSATIONS = st.builds(
     ConversationRow,
     TEXT,
@@ -79,7 +79,10 @@ def _message_values(write: MessageWrite, owner: Owner) -> list[object]:
 
 
 def _conversation_values(row: ConversationRow, owner: Owner) -> list[object]:
-    blocks = [(one.blocker, one.blocked, *one.position, one.active) for one in row.blocks]
+    blocks = [
+        (one.blocker, one.blocked, *one.position, one.active, UUID(bytes=one.event_id) if one.event_id else None)
+        for one in row.blocks
+    ]
     sequences = [(UUID(bytes=install), seq) for install, seq in row.sequences]
     state = [row.stamp, row.version, row.stamp, row.applied, owner, row.participants, row.buckets]
     parkings = to_text(row.parkings) if row.parkings else UNSET_VALUE

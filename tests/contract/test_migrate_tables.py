@@ -12,7 +12,9 @@ from consumers.migrate_lock import SchemaLock, lock_table
 from consumers.migrate_settings import MigrationSettings
 from consumers.migrate_steps import StepKind
 from consumers.migrate_tables import CassandraTables
+from consumers.rows import Block, ConversationRow, ConversationWrite
 from consumers.stores.cassandra import CassandraStore
+from consumers.stores.cassandra_mode import WriteMode
 from consumers.stores.cassandra_session import connect, open_cluster
 from consumers.stores.settings import CassandraSettings
 from schemas.migrations import Migration, load, parse
@@ -95,6 +97,43 @@ def test_a_migration_that_was_cut_off_is_applied_again(fresh: CassandraSettings)
     with pytest.raises(StoreRefusedError):
         list(tables(fresh, cut_off).apply())
     assert [step.what for step in tables(fresh).apply()] == [f"apply migration {migration}" for migration in load()]
+
+
+def test_a_field_of_a_type_may_be_added_again(fresh: CassandraSettings) -> None:
+    of_blocks = next(each for each in load() if each.name == "blocks_by_event")
+    cut_off = [
+        *load()[: of_blocks.number - 1],
+        replace(of_blocks, statements=(*of_blocks.statements, "CREATE TABLE x")),
+    ]
+    with pytest.raises(StoreRefusedError):
+        list(tables(fresh, cut_off).apply())
+    assert next(step.what for step in tables(fresh).apply()) == f"apply migration {of_blocks}"
+
+
+@pytest.mark.parametrize("mode", ["stamps", "strict"])
+def test_blocks_of_before_events_ids_were_kept_are_read_and_stay(fresh: CassandraSettings, mode: WriteMode) -> None:
+    number = next(each.number for each in load() if each.name == "blocks_by_event")
+    list(tables(fresh, list(load()[: number - 1])).apply())
+    with pytest.raises(StoreRefusedError) as caught:
+        CassandraStore.open(fresh, mode=mode)  # it could not write what it keeps
+    assert "event_id" in caught.value.message
+    assert "twotick migrate" in caught.value.hint
+    with _Session(fresh) as session:
+        session.execute(
+            f"INSERT INTO {fresh.keyspace}.conversations (conversation_id, participants, buckets, blocks, sequences,"
+            " version, applied, stamp, owner) VALUES ('c', ['ann', 'ben'], [], [{blocker: 'ben', blocked: 'ann',"
+            " generation: 2, log_offset: 7, active: true}], [], 1, (2, 7), 9, (3, 'node-a')) USING TIMESTAMP 9"
+        )
+    list(tables(fresh).apply())
+    store = CassandraStore.open(fresh, mode=mode)
+    old = Block("ben", "ann", (2, 7), active=True)
+    row = ConversationRow("c", ("ann", "ben"), (), (old,), (), 1, (2, 7), 9)
+    assert store.read([], ["c"]).conversations == {"c": row}
+    changed = Block("ben", "ann", (2, 9), active=False, event_id=id_of(1))
+    longer = row._replace(blocks=(old, changed), version=2, applied=(2, 9), stamp=11)
+    write(store, [], [ConversationWrite(longer, 1)])
+    assert store.read([], ["c"]).conversations == {"c": longer}
+    store.close()
 
 
 def test_a_migration_that_changed_after_it_was_applied_is_refused(fresh: CassandraSettings) -> None:

@@ -141,7 +141,11 @@ def test_times_that_no_calendar_has_come_back_as_they_were(store: Store, name: s
 
 
 def test_conversations_are_guarded_like_messages(store: Store, name: str) -> None:
-    blocks = (Block("ben", "ann", (2, 7), active=True), Block("ben", "ann", (2, 2**40), active=False))
+    blocks = (
+        Block("ben", "ann", (2, 7), active=True, event_id=id_of(7)),
+        Block("ben", "ann", (2, 2**40), active=False, event_id=id_of(8)),
+        Block("cleo", "ann", (2, 2**41), active=True),  # as it stands since before events' ids were kept
+    )
     newest = conversation(name, 3, buckets=(7, 2083))._replace(
         blocks=blocks, participants=("ann", "ben", "cleo", "đan")
     )

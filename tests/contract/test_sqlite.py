@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from consumers.errors import StoreRefusedError, StoreUnavailableError
-from consumers.rows import Owner
+from consumers.rows import Block, ConversationWrite, Owner
 from consumers.stores.sqlite import SqliteStore
 from consumers.stores.sqlite_schema import MIGRATIONS, connect, seen_migrations
-from tests.contract.made import OWNER, Written, id_of, made, moved, row, write
+from tests.contract.made import OWNER, Written, conversation, id_of, made, moved, row, write
 
 PROCESSES = 4
 WRITES = 100
@@ -111,6 +111,24 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreRefusedError) as caught:
         SqliteStore.open(path)
     assert "Upgrade" in caught.value.hint
+
+
+def test_blocks_of_before_events_ids_were_kept_are_read_and_stay(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    store = SqliteStore.open(path)
+    write(store, [], [ConversationWrite(conversation("c"))])
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute(
+            """UPDATE conversations SET blocks = '[["ben","ann",[2,7],true],["ben","ann",[2,9],false]]'"""
+        )
+    connection.close()
+    old = (Block("ben", "ann", (2, 7), active=True), Block("ben", "ann", (2, 9), active=False))
+    assert store.read([], ["c"]).conversations == {"c": conversation("c")._replace(blocks=old)}
+    longer = conversation("c", 2)._replace(blocks=(*old, Block("ben", "ann", (2, 11), active=True, event_id=id_of(1))))
+    write(store, [], [ConversationWrite(longer)])
+    assert store.read([], ["c"]).conversations == {"c": longer}
+    store.close()
 
 
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:

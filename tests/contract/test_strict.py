@@ -137,7 +137,7 @@ def test_a_conversation_that_someone_else_has_changed_is_a_conflict(strict_store
         (name,),
     )
     assert applied.was_applied
-    blocked = conversation(name, 3)._replace(blocks=(Block("ben", "ann", (2, 7), active=True),))
+    blocked = conversation(name, 3)._replace(blocks=(Block("ben", "ann", (2, 7), active=True, event_id=id_of(7)),))
     for base in (0, 1):
         with pytest.raises(VersionConflictError) as caught:
             write(strict_store, [], [ConversationWrite(blocked, base)])

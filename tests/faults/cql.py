@@ -52,12 +52,17 @@ class Tables:
                 conversation_id=found.conversation_id,
                 participants=tuple(found.participants or ()),
                 buckets=tuple(found.buckets or ()),
-                blocks=tuple(Block(b.blocker, b.blocked, (b.generation, b.log_offset), b.active) for b in found.blocks),
+                blocks=tuple(map(_block, found.blocks)),
                 sequences=tuple((install.bytes, seq) for install, seq in found.sequences or ()),
                 version=found.version,
                 applied=tuple(found.applied),
                 stamp=found.stamp,
             )
+
+
+def _block(found: Any) -> Block:
+    position, event_id = (found.generation, found.log_offset), found.event_id
+    return Block(found.blocker, found.blocked, position, found.active, event_id.bytes if event_id else b"")
 
 
 def _message(found: Any) -> StoredMessage:

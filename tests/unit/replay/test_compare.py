@@ -87,6 +87,19 @@ def test_conversations_are_compared_but_for_their_sequences():
     assert compare_conversation(ours, None, Reach(1, 9, 5)).result == ComparisonResult.BEHIND
 
 
+def test_a_change_of_blocks_written_before_its_event_was_kept_is_the_same():
+    changes = tuple(Block("a", "b", (1, offset), offset == 1, event_id=bytes([offset]) * 16) for offset in (1, 2))
+    ours = ConversationRow("c", ("a", "b"), (1,), changes, (), 2, (1, 2), 9)
+    for first in changes[0], changes[0]._replace(event_id=b""):
+        theirs = ours._replace(blocks=(first, changes[1]._replace(event_id=b"")))
+        assert compare_conversation(ours, theirs, EVERYTHING).verdict == Verdict.SAME
+        assert (
+            compare_conversation(ours, theirs._replace(blocks=theirs.blocks[:1]), EVERYTHING).verdict == Verdict.DIFFERS
+        )
+    other = ours._replace(blocks=(changes[0]._replace(event_id=b"x" * 16), changes[1]))
+    assert compare_conversation(ours, other, EVERYTHING).verdict == Verdict.DIFFERS
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_a_row_as_it_stood_before_an_offset_is_the_fold_up_to_there(count):
     for events in (STEPS, [SENT, event("EXPIRE", 0, ""), STEPS[2], STEPS[3]]):
