@@ -57,8 +57,8 @@ class Policy:
     """Records that wait in one parked conversation; those beyond it are left to their clients to send again.
     Of the first 1,000 of those, each outbox's come in order all the same."""
     block_window_offsets: int = 1_000_000
-    """How far back blocks and parkings can be asked about. What an owner has not committed, and what it reads again
-    before that, must always be less."""
+    """How far back blocks and parkings can be asked about, and copies of a BLOCK or UNBLOCK that was applied are known.
+    What an owner has not committed, and what it reads again before that, must always be less."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot work. Raises ValueError."""
@@ -276,15 +276,22 @@ class FoldedConversation(NamedTuple):
 
 
 def fold_block(event: Event, row: ConversationRow, at: At, policy: Policy) -> FoldedConversation:
-    """Return what a BLOCK or UNBLOCK makes of its conversation."""
+    """Return what a BLOCK or UNBLOCK makes of its conversation.
+
+    A copy of one whose change the row still keeps changes nothing: another of the user's installs may have taken it
+    back meanwhile. Kept are the changes within the policy's window, of this generation, and older BLOCKs that hold. A
+    copy of what is older, or changed nothing at first, is an event like any other.
+    """
     position = (at.generation, at.offset)
+    change = Block(event.actor, event.subject, position, event.kind == Kind.BLOCK, event.event_id)
+    if _is_kept(change, row.blocks):
+        return FoldedConversation(Outcome.DUPLICATE, Reason.NONE, row, changed=False)
     is_blocked = event.actor in blockers_as_of(row.blocks, event.subject, position)
     rule = CONVERSATION_TABLE[is_blocked][event.kind]
     if rule.outcome != Outcome.APPLIED:
         return FoldedConversation(rule.outcome, rule.reason, row, changed=False)
     if position <= row.applied:
         return FoldedConversation(Outcome.DUPLICATE, Reason.NONE, row, changed=False)
-    change = Block(event.actor, event.subject, position, event.kind == Kind.BLOCK)
     blocks = (*_askable(row.blocks, position, policy), change)
     if change.active and len(blocks) > policy.blocks_max:  # an UNBLOCK is always taken: there are no more than BLOCKs
         return FoldedConversation(Outcome.REFUSED, Reason.TOO_MANY_BLOCKS, row, changed=False)
@@ -292,6 +299,12 @@ def fold_block(event: Event, row: ConversationRow, at: At, policy: Policy) -> Fo
         blocks=blocks, version=row.version + 1, applied=position, stamp=stamp_after(at.appended_at, row.stamp)
     )
     return FoldedConversation(Outcome.APPLIED, Reason.NONE, moved, changed=True)
+
+
+def _is_kept(change: Block, blocks: tuple[Block, ...]) -> bool:
+    """Say whether the event of a change has made it before."""
+    same = change.event_id
+    return any(kept.event_id == same and kept._replace(position=change.position) == change for kept in blocks)
 
 
 def _askable(blocks: tuple[Block, ...], position: Position, policy: Policy) -> tuple[Block, ...]:

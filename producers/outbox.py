@@ -104,7 +104,7 @@ class Outbox:
     def write_block(self, subject: str, conversation_id: str, kind: Kind) -> bytes:
         """Write a BLOCK or UNBLOCK of `subject` in a conversation; return its event id.
 
-        Earlier ones are sent no more: a copy of one that came after this one would undo it.
+        Earlier ones are sent no more: one that came into the log only after this one would undo it.
         """
         with self._database.transaction() as connection:
             for position, payload in connection.execute(_BLOCKS, (NO_ID, conversation_id)).fetchall():

@@ -79,6 +79,11 @@ def _tables() -> Iterable[str]:
     yield "In this order; the first that holds decides. A first CANCEL meets the first of them alone."
     yield _table(["guard", "answer"], [[guard, _answer(rule)] for guard, rule in GUARDS.items()])
     yield "## Blocks of a conversation"
+    yield (
+        "A copy of a BLOCK or UNBLOCK whose change is still kept is a duplicate, whatever came after it. Kept are\n"
+        "changes of the last `worker.policy.block_window_offsets` offsets, of one generation of the topic, and older\n"
+        "BLOCKs that held then."
+    )
     kinds = list(CONVERSATION_TABLE[False])
     yield _table(
         ["the actor blocks the subject already", *(str(kind) for kind in kinds)],

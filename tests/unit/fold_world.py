@@ -18,8 +18,8 @@ POLICY = Policy(id_ahead_ms_max=5_000, recipients_max=3, body_bytes_max=10)
 Entry = tuple[Event, At]
 
 
-def event(kind, message_id=NO_ID, actor="alice", **more):
-    return Event(kind, bytes(16), CONVERSATION, message_id, actor, bytes(16), **more)
+def event(kind, message_id=NO_ID, actor="alice", number=0, **more):
+    return Event(kind, uuid7(START_MS, number), CONVERSATION, message_id, actor, bytes(16), **more)
 
 
 def message_events(rng, number):
@@ -45,13 +45,20 @@ def message_events(rng, number):
     return events
 
 
+def block_events(rng, blocker):
+    """Return what a user says of blocking alice, from several installs: copies come late, after what took them back."""
+    turns = [Kind.BLOCK, Kind.UNBLOCK] * rng.choice([0, 0, 1, 2])
+    events = [event(kind, actor=blocker, subject="alice", number=number) for number, kind in enumerate(turns)]
+    for each in rng.sample(events, len(events) // 2):
+        events.insert(rng.randint(events.index(each) + 1, len(events)), each)
+    return events
+
+
 def make_log(seed):
     """Return the log of a seed: what each message's events and some blocks become when they are interleaved."""
     rng = random.Random(seed)
     pools = [message_events(rng, number) for number in range(rng.randint(1, 5))]
-    for blocker in ("bob", "carol"):
-        turns = [event(kind, actor=blocker, subject="alice") for kind in (Kind.BLOCK, Kind.UNBLOCK)]
-        pools.append(turns * rng.choice([0, 0, 1, 2]))
+    pools += [block_events(rng, blocker) for blocker in ("bob", "carol")]
     log, clock = [], START_MS
     while any(pools):
         clock += rng.choice([0, 0, 1, 5, 2_000, -3])  # append times may go back when a leader changes

@@ -309,7 +309,7 @@ def test_brokers_clocks_that_go_back_keep_stamps_rising():  # case C3
 # Blocks, asked as of a position
 
 BLOCK = event(Kind.BLOCK, actor="bob", subject="alice")
-UNBLOCK = BLOCK._replace(kind=Kind.UNBLOCK)
+UNBLOCK = event(Kind.UNBLOCK, actor="bob", number=1, subject="alice")
 
 
 def test_who_blocks_the_sender_gets_nothing_and_the_others_do():
@@ -324,7 +324,7 @@ def test_who_blocks_the_sender_gets_nothing_and_the_others_do():
 def conversation_after(*kinds, policy=POLICY):
     row = NOBODY_BLOCKS
     for offset, kind in enumerate(kinds):
-        row = fold_block(BLOCK._replace(kind=kind), row, at(offset), policy).row
+        row = fold_block(event(kind, actor="bob", number=offset, subject="alice"), row, at(offset), policy).row
     return row
 
 
@@ -347,7 +347,7 @@ def test_within_its_window_a_conversation_answers_exactly_and_before_it_forgets(
 
 
 def test_a_block_again_is_a_duplicate_and_blocks_are_bounded_but_never_hold_on():
-    told = fold_block(BLOCK, conversation_after(Kind.BLOCK), at(1), POLICY)
+    told = fold_block(BLOCK._replace(event_id=UNBLOCK.event_id), conversation_after(Kind.BLOCK), at(1), POLICY)
     assert (told.outcome, told.changed) == (Outcome.DUPLICATE, False)
     row, policy = NOBODY_BLOCKS, Policy(blocks_max=2)
     for offset, user in enumerate(("bob", "carol")):
@@ -355,6 +355,54 @@ def test_a_block_again_is_a_duplicate_and_blocks_are_bounded_but_never_hold_on()
     refused = fold_block(BLOCK._replace(actor="dave"), row, at(2), policy)
     assert (refused.outcome, refused.reason, refused.row) == (Outcome.REFUSED, Reason.TOO_MANY_BLOCKS, row)
     assert fold_block(UNBLOCK, row, at(3), policy).outcome == Outcome.APPLIED
+
+
+@pytest.mark.parametrize(("first", "second"), [(BLOCK, UNBLOCK), (UNBLOCK, BLOCK)])
+def test_a_copy_does_not_undo_what_another_install_said_meanwhile(first, second):
+    row = NOBODY_BLOCKS if first is BLOCK else conversation_after(Kind.BLOCK)
+    first, second = first._replace(event_id=b"f" * 16), second._replace(event_id=b"s" * 16, install=b"i" * 16)
+    for offset, each in enumerate((first, second), 1):
+        told = fold_block(each, row, at(offset), POLICY)
+        assert told.outcome == Outcome.APPLIED
+        row = told.row
+    for copy in (first, second, first):
+        told = fold_block(copy, row, at(3), POLICY)
+        assert (told.outcome, told.reason, told.row, told.changed) == (Outcome.DUPLICATE, Reason.NONE, row, False)
+    assert row.blocks[-1].active == (second.kind == Kind.BLOCK)
+    again = fold_block(first._replace(event_id=b"n" * 16), row, at(3), POLICY)
+    assert (again.outcome, again.changed) == (Outcome.APPLIED, True)  # somebody says it anew
+
+
+@pytest.mark.parametrize("other", [{"actor": "carol"}, {"subject": "dave"}, {"kind": Kind.UNBLOCK}])
+def test_another_event_under_the_same_id_is_no_copy(other):
+    row = conversation_after(Kind.BLOCK)
+    if "kind" not in other:
+        row = fold_block(UNBLOCK, row, at(1), POLICY).row
+    assert fold_block(BLOCK._replace(**other), row, at(2), POLICY).outcome == Outcome.APPLIED
+
+
+def test_a_copy_is_known_for_as_long_as_its_change_is_kept():
+    policy = Policy(block_window_offsets=4)
+    row = conversation_after(Kind.BLOCK, Kind.UNBLOCK, policy=policy)
+    assert fold_block(BLOCK, row, at(1_000), policy).outcome == Outcome.DUPLICATE  # nothing has pushed it out
+    for offset, known in (
+        (5, True),
+        (6, False),
+    ):  # carol's change keeps what it finds in the window, and what held at its start
+        carols = event(Kind.BLOCK, actor="carol", number=9, subject="alice")
+        after = fold_block(carols, row, at(offset), policy).row
+        told = fold_block(BLOCK, after, at(offset + 1), policy)
+        assert told.changed != known, "older than the window, it is as if it were said anew"
+
+
+def test_a_row_of_before_event_ids_were_kept_takes_what_comes():
+    row = conversation_after(Kind.BLOCK, Kind.UNBLOCK)
+    row = row._replace(blocks=tuple(change._replace(event_id=b"") for change in row.blocks))
+    told = fold_block(BLOCK, row, at(2), POLICY)
+    assert told.outcome == Outcome.APPLIED
+    assert [change.event_id for change in told.row.blocks] == [b"", b"", BLOCK.event_id]
+    unblocked = fold_block(UNBLOCK, told.row, at(3), POLICY).row
+    assert fold_block(BLOCK, unblocked, at(4), POLICY).outcome == Outcome.DUPLICATE
 
 
 def test_members_and_buckets_are_noted_once_with_their_position():

@@ -28,9 +28,8 @@ def history(seed: int) -> list[Entry]:
         if rng.random() < 0.6:
             rng.shuffle(events)
         pools.append(events)
-    pools.append(
-        [event(kind, n, "bob", subject="alice") for n in range(rng.randint(0, 2)) for kind in ("BLOCK", "UNBLOCK")]
-    )
+    blocks = [event(kind, n, "bob", subject="alice") for n in range(rng.randint(0, 2)) for kind in ("BLOCK", "UNBLOCK")]
+    pools.append([*blocks, *rng.sample(blocks, len(blocks) // 2)])  # copies come after what took them back
     log, clock = [], START_MS
     while any(pools):
         pool = rng.choice([pool for pool in pools if pool])

@@ -92,12 +92,12 @@ def test_a_change_of_blocks_written_before_its_event_was_kept_is_the_same():
     ours = ConversationRow("c", ("a", "b"), (1,), changes, (), 2, (1, 2), 9)
     for first in changes[0], changes[0]._replace(event_id=b""):
         theirs = ours._replace(blocks=(first, changes[1]._replace(event_id=b"")))
-        assert compare_conversation(ours, theirs, EVERYTHING).verdict == Verdict.SAME
+        assert compare_conversation(ours, theirs, EVERYTHING).result == ComparisonResult.SAME
         assert (
-            compare_conversation(ours, theirs._replace(blocks=theirs.blocks[:1]), EVERYTHING).verdict == Verdict.DIFFERS
+            compare_conversation(ours, theirs._replace(blocks=theirs.blocks[:1]), EVERYTHING).result == ComparisonResult.DIFFERS
         )
     other = ours._replace(blocks=(changes[0]._replace(event_id=b"x" * 16), changes[1]))
-    assert compare_conversation(ours, other, EVERYTHING).verdict == Verdict.DIFFERS
+    assert compare_conversation(ours, other, EVERYTHING).result == ComparisonResult.DIFFERS
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
