@@ -12,9 +12,10 @@ compares the store with the fold that wrote it. After healing, and only then, al
 4. One outbox's messages of a conversation apply in the order of their running numbers, also through a parking, in
    which no more wait than may, and of what found no room in it, of which no more is noted than may. Only what
    waited when an operator gave it up waits for nothing any more.
-5. No message, no receipt and no row is there without the event that it must come from.
-6. No answer said more than was durable when it went out.
-7. A replay of the whole log gives the store, row for row and step for step: so a fenced owner changed nothing. A store
+5. A BLOCK or UNBLOCK changes a conversation once: copies, also late ones, undo nothing that came between.
+6. No message, no receipt and no row is there without the event that it must come from.
+7. No answer said more than was durable when it went out.
+8. A replay of the whole log gives the store, row for row and step for step: so a fenced owner changed nothing. A store
    that can tell has taken nothing from one.
 """
 
@@ -29,6 +30,7 @@ from compose.checking.replay import differences, replay
 from consumers.overflow import HELD_MAX
 from consumers.rows import Transition
 from consumers.stores.contract import StoredMessage
+from schemas.identity import text_of
 from schemas.lifecycle import FAILED, RANK, RECEIPTS, Kind, lowest
 
 
@@ -38,6 +40,7 @@ def check(history: History) -> Findings:
     faults = (
         *missing(history, stored),
         *_twice(history),
+        *_blocked_again(history),
         *(fault for each in history.stored for fault in _bad_story(each, history.generations_at)),
         *_bad_ticks(history),
         *_stuck(history, stored),
@@ -85,6 +88,15 @@ def _twice(history: History) -> Iterator[Fault]:
                 yield Fault(
                     "duplicated", stored.row.message_id, f"became {state} by {actor or 'an owner'} {times} times"
                 )
+
+
+def _blocked_again(history: History) -> Iterator[Fault]:
+    """Yield a BLOCK or UNBLOCK of which a copy has made a change too."""
+    for row in history.conversations or ():
+        for event_id, times in Counter(change.event_id for change in row.blocks if change.event_id).items():
+            if times > 1:
+                told = f"{text_of(event_id)} changed {times} times who is blocked in {row.conversation_id}"
+                yield Fault("duplicated", b"", told)
 
 
 def _under_two_ids(history: History) -> Iterator[Fault]:

@@ -40,7 +40,7 @@ class _Outbox(Outbox):
     """Notes which receipts the client wrote, for the checker."""
 
     def __init__(self, client: "Client", database: SimDatabase) -> None:
-        super().__init__(database, client.name, client, CODEC)
+        super().__init__(database, client.user, client, CODEC)
         self._client = client
 
     def _write(
@@ -52,10 +52,14 @@ class _Outbox(Outbox):
 
 
 class Client(Process):
-    """One user's device. It is its own clock, for production's `Clock`."""
+    """One user's device. It is its own clock, for production's `Clock`.
 
-    def __init__(self, world: "World", name: str) -> None:
+    A second device of a user sends no messages: what it does most is to block and unblock.
+    """
+
+    def __init__(self, world: "World", name: str, user: str = "") -> None:
         super().__init__(world, name)
+        self.user = user or name
         self.disk = Disk()
         self.boot = ""
         self.sent: dict[bytes, bytes] = {}
@@ -92,8 +96,8 @@ class Client(Process):
         )
         self._listener = Listener(
             ListenerParts(
-                arrivals=Arrivals(self.database, self.outbox, self.name, self),
-                user=self.name,
+                arrivals=Arrivals(self.database, self.outbox, self.user, self),
+                user=self.user,
                 codec=CODEC,
                 settings=SETTINGS,
                 health=health,
@@ -112,7 +116,7 @@ class Client(Process):
     def _hello(self, now_ms: int) -> tuple[str, bytes]:
         conversation = f"hello:{self.name}"
         event_id = uuid7(now_ms, self.world.chance.stream("ids").getrandbits(80))
-        return conversation, CODEC.encode(Event(Kind.HELLO, event_id, conversation, NO_ID, self.name, NO_ID))
+        return conversation, CODEC.encode(Event(Kind.HELLO, event_id, conversation, NO_ID, self.user, NO_ID))
 
     def touch(self, what: str) -> None:
         super().touch(what)
@@ -222,7 +226,7 @@ class Client(Process):
             self._open()
             doing = chance.stream("act").random()
             if doing < 0.5:
-                self._send()
+                self._send() if self.user == self.name else self._block()
             elif doing < 0.8:
                 self._read()
             elif doing < 0.86:
@@ -274,7 +278,7 @@ class Client(Process):
 
     def _block(self) -> None:
         rng = self.world.chance.stream("block")
-        subject = rng.choice([user for user in self.world.users if user != self.name])
+        subject = rng.choice([user for user in self.world.users if user != self.user])
         self.outbox.write_block(subject, GROUP, rng.choice((Kind.BLOCK, Kind.UNBLOCK)))
 
     def is_quiet(self) -> bool:

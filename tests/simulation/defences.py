@@ -38,6 +38,8 @@ class Defences:
     """What waited in a parked conversation goes through first, one after another."""
     overflow: bool = True
     """Of those for whom it had no room, each sender's come in order."""
+    block_copies: bool = True
+    """A copy of a BLOCK or UNBLOCK that was applied is known as one."""
     own_buckets: bool = True
     """What an owner keeps for later, or remembers of it, no earlier owner makes it forget."""
     stamp: bool = True
@@ -145,6 +147,7 @@ _REPLACED: dict[str, tuple[Replacement, ...]] = {
     "judging": ((consumers.stores.cassandra_strict.StrictWriter, "_look", _taken_as_landed),),
     "gate": ((consumers.folding, "at_gate", _open_gate), (consumers.warm_up, "at_gate", _open_gate)),
     "overflow": ((consumers.parking, "at_holds", lambda _event, parkings, _at: (False, parkings)),),
+    "block_copies": ((consumers.fold, "_is_kept", lambda _change, _blocks: False),),
     "low_water": ((consumers.owner.PartitionOwner, "commit_position", _commit_what_was_read),),
     "durable_first": (
         (consumers.pipeline.Pipeline, "_write", _durable_at_once),

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 def gather(world: "World") -> History:
     """Read everything."""
     return History(
-        sent=[Sent(client.name, *each) for client in world.clients for each in client.sent.items()],
+        sent=[Sent(client.user, *each) for client in world.clients for each in client.sent.items()],
         own=[own for client in world.clients for own in _own(client)],
         stored=world.shelf.stored(),
-        taken=[taken for client in world.clients for taken in _taken(client)],
+        taken=list(dict.fromkeys(taken for client in world.clients for taken in _taken(client))),
         conversations=world.shelf.conversation_rows(),
         log=list(_log(world)),
-        receipts=[Receipt(client.name, *each) for client in world.clients for each in sorted(client.receipts)],
+        receipts=[Receipt(client.user, *each) for client in world.clients for each in sorted(client.receipts)],
         answers=world.answers,
-        forgotten=frozenset((client.name, each) for client in world.clients for each in client.forgotten),
+        forgotten=frozenset((client.user, each) for client in world.clients for each in client.forgotten),
         late_writes=world.late_writes,
         policy=POLICY,
         settled_within_s=SETTLED_WITHIN_S,
@@ -43,12 +43,12 @@ def _own(client: Client) -> "Iterator[Own]":
     for message_id, first_id, state in connection.execute(
         "SELECT message_id, ifnull(first_id, message_id), state FROM messages ORDER BY position"
     ):
-        yield Own(client.name, message_id, first_id, state, tuple(ticks[message_id]))
+        yield Own(client.user, message_id, first_id, state, tuple(ticks[message_id]))
 
 
 def _taken(client: Client) -> "Iterator[Taken]":
     for message_id, body in client.disk.connection.execute("SELECT message_id, body FROM deliveries ORDER BY arrival"):
-        yield Taken(client.name, message_id, body)
+        yield Taken(client.user, message_id, body)
 
 
 def _log(world: "World") -> "Iterator[Logged]":

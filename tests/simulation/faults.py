@@ -82,6 +82,8 @@ class Plan:
     partitions: int = 2
     store: str = "stamps"
     """Which one: `stamps`, `strict`, `sqlite`."""
+    tablets: int = 0
+    """How many of the users have a second device."""
     replays: bool = False
     """Whether, in the end, the whole log is folded once more."""
 
@@ -136,6 +138,7 @@ def of_seed(seed: int) -> tuple[Plan, Faults]:
         partitions=rng.choice((1, 2, 2, 3)),
         store=rng.choice(("stamps", "stamps", "strict", "sqlite")),
         replays=rng.random() < 0.125,
+        tablets=rng.choice((0, 0, 1)),
     )
     return plan, _PROFILES[seed % len(_PROFILES)]
 

@@ -23,6 +23,7 @@ BREAKS = {
     "judging": {"diverged", "untrue"},
     "gate": {"reordered"},
     "overflow": {"reordered"},
+    "block_copies": {"duplicated"},
     "own_buckets": {"stuck"},
     "stamp": {"diverged", "untrue", "regressed"},
     "version": {"regressed"},
@@ -68,7 +69,8 @@ def _runs(name):
         plan, faults = of_seed(seed)
         if name in {"gate", "overflow"}:
             plan, faults = replace(plan, messages=40 if name == "overflow" else 20), replace(faults, parks=0.03)
-        yield seed, replace(plan, store=STORE.get(name, plan.store)), faults
+        tablets = 2 if name == "block_copies" else 0
+        yield seed, replace(plan, store=STORE.get(name, plan.store), tablets=tablets), faults
 
 
 class OneZombie:

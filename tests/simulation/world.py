@@ -73,6 +73,7 @@ class World:
         self.store_down_until = self.kafka_down_until = 0.0
         self.answers: list[Answer] = []
         self.clients = [Client(self, name) for name in self.users]
+        self.clients += [Client(self, f"{name}'s tablet", name) for name in self.users[: plan.tablets]]
         self.workers = [WorkerProcess(self, f"w{number}") for number in range(plan.workers)]
         self.processes: list[Process] = [*self.clients, *self.workers]
         self.operator = Operator(self)

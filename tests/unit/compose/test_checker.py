@@ -9,7 +9,7 @@ from compose.checking.history import KINDS, Answer, History, LateWrite, Logged, 
 from compose.checking.replay import changes, replay
 from consumers.fold import Policy
 from consumers.overflow import HELD_MAX
-from consumers.rows import At, Hold, Owner, Parking
+from consumers.rows import At, Block, Hold, Owner, Parking
 from consumers.stores.contract import Content, StoredMessage
 from schemas.identity import uuid7
 from schemas.records import Event
@@ -162,6 +162,15 @@ CASES = {
     "a row that the log makes otherwise": ("diverged", changed(stored=with_row(stamp=1))),
     "a row that is missing": ("diverged", changed(stored=true_history().stored[1:])),
     "a step that is missing": ("diverged", changed(log=logged([*LOG, event("READ", 2, "bob")]))),
+    "a copy that blocked again": (
+        "duplicated",
+        changed(
+            conversations=[
+                each._replace(blocks=tuple(Block("b", "a", (1, n), n != 1, made(n % 2)) for n in range(3)))
+                for each in true_history().conversations
+            ]
+        ),
+    ),
     "a conversation that differs": ("diverged", changed(conversations=[])),
     "more waiting than may": (
         "invented",
