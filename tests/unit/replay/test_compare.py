@@ -94,7 +94,8 @@ def test_a_change_of_blocks_written_before_its_event_was_kept_is_the_same():
         theirs = ours._replace(blocks=(first, changes[1]._replace(event_id=b"")))
         assert compare_conversation(ours, theirs, EVERYTHING).result == ComparisonResult.SAME
         assert (
-            compare_conversation(ours, theirs._replace(blocks=theirs.blocks[:1]), EVERYTHING).result == ComparisonResult.DIFFERS
+            compare_conversation(ours, theirs._replace(blocks=theirs.blocks[:1]), EVERYTHING).result
+            == ComparisonResult.DIFFERS
         )
     other = ours._replace(blocks=(changes[0]._replace(event_id=b"x" * 16), changes[1]))
     assert compare_conversation(ours, other, EVERYTHING).result == ComparisonResult.DIFFERS
