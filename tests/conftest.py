@@ -5,6 +5,7 @@
 - `containers` is Kafka, Cassandra and workers in containers: `integration/containers`.
 - Where Java, Maven or a container engine is missing the tests that need them are skipped, and the last lines say so.
   With TWOTICK_TEST_REQUIRE=local_stack,containers, which CI sets, that is a failure.
+- What needs three nodes of each server is skipped in the same way unless it is asked for: `-m cluster`.
 - With TWOTICK_TEST_REQUIRE=compiled the run ends at once where the hot path is not the compiled one.
 - All servers of the tests start with QUICK_JAVA, `local_stack` also with QUICK_SCHEMA; see `tests.stacks`.
 - With `-n auto` tests run in several processes; which share one, and with it their servers, says `tests.beside`.
@@ -78,6 +79,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     only compute: they fill the time.
     """
     for item in items:
+        if item.get_closest_marker("cluster") and "cluster" not in config.option.markexpr:
+            item.add_marker(pytest.mark.skip(f'{NOT_HERE}being asked for: make test ARGS="-m cluster"'))
         if "local_stack" in getattr(item, "fixturenames", ()):
             item.add_marker("local_stack")
         if "engine" in getattr(item, "fixturenames", ()):
@@ -114,6 +117,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if NOT_HERE in reason:
             reasons[reason.partition(NOT_HERE)[2]] += 1
     if reasons:
-        terminalreporter.write_sep("-", "missing on this machine")
+        terminalreporter.write_sep("-", "what was not run")
         for reason, count in sorted(reasons.items()):
             terminalreporter.write_line(f"{count} tests were not run without {reason}")

@@ -17,7 +17,7 @@ SEED = 4
 
 
 def test_a_short_run_finds_nothing(tmp_path):
-    # cases K4, K7, K9, C8, O4: workers and clients killed and paused under load, Kafka killed
+    # cases K4, K7, K9, O4: workers and clients killed and paused under load, Kafka killed
     try:
         find_java()
     except ToolMissingError as error:
