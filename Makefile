@@ -29,7 +29,7 @@ COMPILED_TESTS := tests/unit/schemas tests/unit/consumers tests/unit/stores test
 	tests/unit/test_resend.py --ignore tests/unit/schemas/test_diagrams.py
 # How long `make faults` goes on.
 MINUTES ?= 30
-# `make simulate SEEDS=20000 JOBS=2`.
+# `make simulate SEEDS=20000 JOBS=2 ARGS="--report bench/simulation-report.json"`.
 SEEDS ?= 2000
 JOBS ?= 2
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from compose.stacks.errors import StackError
-from tests.faults.run import Options, Run, say, write_report
+from tests import reports
+from tests.faults.run import Options, Run, say
 
 RATE, RATE_OF_CLUSTER = 150.0, 40.0
 """Messages a second: what two cores work off between the faults, shared with one server of each kind or with three."""
@@ -45,7 +46,7 @@ def main() -> int:
         say(f"ended early; everything that was left is in {folder}")
         return 130
     if arguments.report:
-        write_report(arguments.report, result.report)
+        reports.write(arguments.report, result.report)
     sys.stdout.write(_table(result.report) + "\n")
     if result.faultless and not arguments.folder:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,5 @@
 """One fault run: a deployment under load, a schedule of faults, healing, and the checker's word on what is left."""
 
-import json
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -18,9 +16,10 @@ from consumers.errors import ExitCode
 from tests.faults.crew import Machine, Phone, Places, until
 from tests.faults.deeds import Ground
 from tests.faults.evidence import Evidence, gather, unfinished
-from tests.faults.schedule import Act, Cast, Deed, schedule
+from tests.faults.schedule import Act, Cast, schedule
 from tests.faults.stage import NODES_OF_CLUSTER, Disk, prepare, stack_of
 from tests.faults.takeovers import figures, takeovers
+from tests.reports import commit
 
 if TYPE_CHECKING:
     from compose.demo.processes import Process
@@ -199,7 +198,7 @@ class Run:
         )
         return {
             "command": _command(options),
-            "commit": _commit(),
+            "commit": commit(),
             "seed": options.seed,
             "minutes": round(options.seconds / 60, 2),
             "servers": f"{NODES_OF_CLUSTER} Kafka, {NODES_OF_CLUSTER} Cassandra" if options.cluster else "one of each",
@@ -270,24 +269,6 @@ def _command(options: Options) -> str:
     )
 
 
-def _commit() -> str:
-    told = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],  # noqa: S607
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    return told.stdout.strip()
-
-
 def say(line: str) -> None:
     """Tell a person what goes on."""
     sys.stderr.write(f"{line}\n")
-
-
-def write_report(path: Path, report: Mapping[str, Any]) -> None:
-    """Keep a report, readable in a diff."""
-    path.write_text(json.dumps(report, indent=1) + "\n")
-
-
-__all__ = ["Deed", "Options", "Result", "Run", "say", "write_report"]

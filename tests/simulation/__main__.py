@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from multiprocessing import Pool
+from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
+from tests.reports import commit, write
 from tests.simulation.faults import without
 from tests.simulation.run import KINDS, MAIN, Kind, Result, run
 from tests.simulation.shrink import command, shrink
@@ -17,6 +19,19 @@ from tests.simulation.shrink import command, shrink
 _TOLD_EACH_S = 10.0
 _FAILURES_SHOWN = 2
 _JOURNAL_LINES = 60
+_ALWAYS_TOLD = ("acknowledged", "settled", "lost", "duplicated", "regressed", "stuck", "reordered")
+
+
+class Found(NamedTuple):
+    """What many seeds of one world came to."""
+
+    world: str
+    first_seed: int
+    seeds: int
+    seconds: int
+    failed: list[int]
+    """Their seeds."""
+    counts: dict[str, int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,20 +45,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.seed is not None:
         return _one(asked, MAIN if MAIN in kinds else kinds[0], off)
     seeds = range(asked.first, asked.first + asked.seeds)
-    return max([_all(kind, seeds, asked.jobs, off) for kind in kinds])
+    found = [_many(kind, seeds, asked.jobs, off) for kind in kinds]
+    if asked.report:
+        write(asked.report, {"commit": commit(), "defences_off": off, "worlds": [each._asdict() for each in found]})
+    for kind, each in zip(kinds, found, strict=True):
+        _tell_failures(kind, each.failed, off)
+    return 1 if any(each.failed for each in found) else 0
 
 
-def _all(kind: Kind, seeds: range, jobs: int, off: tuple[str, ...]) -> int:
-    """Run seeds of one world; return 1 where one failed, after some of these were made small and told."""
+def _tell_failures(kind: Kind, failed: Sequence[int], off: tuple[str, ...]) -> None:
+    """Make some of the seeds that failed small, and tell how to repeat them."""
     defences = _defences(kind, off)
-    failed = _many(kind, seeds, jobs, off)
     for seed in failed[:_FAILURES_SHOWN]:
         whole = run(seed, defences=defences, kind=kind)
         smallest, silenced = shrink(whole, defences)
         print(f"\nrepeat it whole: {command(whole, (), off)}")  # noqa: T201
         print(f"repeat it small: {command(smallest, silenced, off)}")  # noqa: T201
         _tell(smallest)
-    return 1 if failed else 0
 
 
 def _defences(kind: Kind, off: tuple[str, ...]) -> Any:
@@ -62,6 +80,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=500, help="how many seeds to run")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--report", type=Path, help="a file to keep what was found in, as JSON")
     parser.add_argument("--seed", type=int, help="run this one and tell its whole story")
     parser.add_argument("--steps", type=int, help="scheduler steps of that one")
     parser.add_argument("--messages", type=int, help="messages of that one")
@@ -97,8 +116,8 @@ def _brief(seed: int, kind: str, off: tuple[str, ...]) -> tuple[int, bool, Count
     return seed, result.fails, Counter(result.findings.counts())
 
 
-def _many(kind: Kind, seeds: range, jobs: int, off: tuple[str, ...]) -> list[int]:
-    """Run seeds; say how it goes; return those that failed."""
+def _many(kind: Kind, seeds: range, jobs: int, off: tuple[str, ...]) -> Found:
+    """Run seeds of one world; say how it goes."""
     start = told = monotonic()
     counts: Counter[str] = Counter()
     failed: list[int] = []
@@ -115,12 +134,12 @@ def _many(kind: Kind, seeds: range, jobs: int, off: tuple[str, ...]) -> list[int
                 told_s = told - start
                 print(f"{kind.name}: {done} of {len(seeds)} seeds, {done / told_s:.1f} a second", file=sys.stderr)  # noqa: T201
     took_s = monotonic() - start
-    names = ("acknowledged", "settled", "lost", "duplicated", "regressed", "stuck", "reordered")
-    others = tuple(sorted(set(counts) - set(names)))
+    others = sorted(set(counts) - set(_ALWAYS_TOLD))
     rate = len(seeds) / took_s
     print(f"{kind.name}: {len(seeds)} seeds in {took_s:.0f} s, {rate:.1f} a second; {len(failed)} failed")  # noqa: T201
-    print(", ".join(f"{name}: {counts[name]}" for name in (*names, *others)))  # noqa: T201
-    return sorted(failed)
+    all_counts = {name: counts[name] for name in (*_ALWAYS_TOLD, *others)}
+    print(", ".join(f"{name}: {count}" for name, count in all_counts.items()))  # noqa: T201
+    return Found(kind.name, seeds.start, len(seeds), round(took_s), sorted(failed), all_counts)
 
 
 if __name__ == "__main__":
