@@ -172,4 +172,6 @@ def _text(value: object) -> str:
     """Return a value for a terminal."""
     if value is None:
         return ""
+    if isinstance(value, Mapping):
+        value = [f"{name}: {part}" for name, part in value.items()]
     return harmless(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))

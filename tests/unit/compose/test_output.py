@@ -42,6 +42,14 @@ def test_a_table_shows_markup_and_escapes_as_text(capsys: pytest.CaptureFixture[
     assert "a, b" in shown
 
 
+def test_a_table_shows_a_mapping_as_people_write_it(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"receipts": {"bob": "read", "car\x1bol": "sent"}}
+    show([row], ("receipts",), "table")
+    assert "bob: read, car\\x1bol: sent" in capsys.readouterr().out
+    show([row], ("receipts",), "jsonl")
+    assert json.loads(capsys.readouterr().out) == row
+
+
 def test_followed_rows_are_lines_of_a_table_on_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
