@@ -1,6 +1,7 @@
 """`twotick replay`: the log folded again, beside the workers."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -61,6 +62,7 @@ def _replay(  # noqa: PLR0913 - one parameter an option
     """
     from consumers.cli.replay_job import ReplayJob, files_told
     from consumers.cli.times import instant_ms, start_ms
+    from consumers.replay.progress_file import alone_with
     from consumers.replay.spans import Wish
 
     from_ms = start_ms(from_datetime, since)
@@ -88,7 +90,7 @@ def _replay(  # noqa: PLR0913 - one parameter an option
         conversations=frozenset(conversation or ()),
     )
     job = ReplayJob(context.obj, wish, rate, state)
-    with files_told():
+    with files_told(), alone_with(state) if state else nullcontext():
         if to_jsonl is not None:
             job.to_jsonl(to_jsonl)
             return

@@ -2,9 +2,13 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Self
+
+from filelock import FileLock, Timeout
 
 from consumers.errors import WorkerError
 from consumers.replay.commands import Command
@@ -17,6 +21,29 @@ class ProgressFileError(WorkerError):
     """The file is none, or is about another replay."""
 
     exit_code = 2
+
+
+class ProgressFileBusyError(WorkerError):
+    """Another replay keeps its progress in the file."""
+
+    exit_code = 1
+    retriable = True
+
+
+@contextmanager
+def alone_with(path: Path) -> Iterator[None]:
+    """Keep others from a progress file for as long as the block takes. Raises ProgressFileBusyError, OSError."""
+    lock = FileLock(path.with_name(f"{path.name}.lock"), timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ProgressFileBusyError(
+            f"another replay is running with {path}", "Wait for its end, or name another --state and another target."
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class Asked(NamedTuple):

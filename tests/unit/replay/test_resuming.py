@@ -21,6 +21,7 @@ from consumers.replay import log as reading
 from consumers.replay import run as running
 from consumers.replay.commands import Account
 from consumers.replay.pace import Pace
+from consumers.replay.progress_file import alone_with
 from consumers.replay.spans import Extent, Wish
 from consumers.rows import ConversationRow, ConversationWrite, Parking
 from consumers.settings import WorkerSettings
@@ -337,3 +338,13 @@ def test_a_forged_command_keeps_nobody_from_mending_a_part_of_the_log(
     assert (code, "1 differ; 1 changed" in told) == (0, True), told
     assert store.message(("c0", last.message_id)) is not None
     store.close()
+
+
+@TARGETS
+def test_two_at_a_time_do_not_share_a_state_file(deployment: Deployment, target: Callable[[Deployment], list[str]]):
+    state = deployment.folder / "state"
+    with alone_with(state):
+        code, told = deployment.run(*target(deployment))
+        assert (code, f"another replay is running with {state}" in told) == (2, True), told
+        assert not Path(target(deployment)[1]).exists()
+    assert deployment.run(*target(deployment))[0] == 0
