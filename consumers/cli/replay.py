@@ -1,18 +1,21 @@
 """`twotick replay`: the log folded again, beside the workers."""
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 if TYPE_CHECKING:
+    from consumers.cli.replay_job import ReplayJob
     from consumers.replay.comparing import Difference
 
 COLUMNS = ("kind", "conversation_id", "message_id", "detail", "mended")
 _FAILED, _PARTLY_DONE = 1, 4
+_KEYSPACE: Final = re.compile(r"\w{1,48}", re.ASCII)
 
 
 def register(app: typer.Typer) -> None:
@@ -45,6 +48,10 @@ def _replay(  # noqa: PLR0913 - one parameter an option
     state: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep here how far it got, and go on from there if it is there.")
     ] = None,
+    summary: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write here what it came to, in numbers: one JSON object."),
+    ] = None,
     output: Annotated[
         Literal["table", "json", "jsonl"] | None, typer.Option(help="By default a table on a terminal, else jsonl.")
     ] = None,
@@ -54,12 +61,17 @@ def _replay(  # noqa: PLR0913 - one parameter an option
     Without another target it must find the live store as the log makes it: it says how many rows it checked, lists
     those that differ and, with `--execute`, writes them as the log makes them. With a new SQLite file or keyspace it
     rebuilds all rows there, and compares. The first Ctrl-C stops it in good order (130); with `--state` the same
-    command goes on where it was. Exits with 1 where rows differ, with 4 where some could not be mended.
+    command goes on where it was. Exits with 1 where rows differ, with 4 where some could not be mended, with 3 where
+    there is nothing of a conversation that was named.
+
+    A store that is rebuilt from all that the log holds records the topic, as does a live one that had no record once
+    --execute has filled it: beside offsets that their group has committed, workers take no store without a record.
 
     What the workers took of PARK and RELEASE it takes from the dead letters, and says so where `worker.operators` is
     another one here. That setting decides only about what they have not committed, and what is older than the letters
     that are left; where rows differ by it, nothing more is shown or mended (2).
     """
+    from consumers.cli.errors import NotFoundError
     from consumers.cli.replay_job import ReplayJob, files_told
     from consumers.cli.times import instant_ms, start_ms
     from consumers.replay.progress_file import alone_with
@@ -68,18 +80,16 @@ def _replay(  # noqa: PLR0913 - one parameter an option
     from_ms = start_ms(from_datetime, since)
     if sum(target is not None for target in (into_sqlite, into_keyspace, to_jsonl)) > 1:
         raise typer.BadParameter("there is more than one target", param_hint="--into-sqlite")
+    if into_keyspace is not None and not _KEYSPACE.fullmatch(into_keyspace):
+        raise typer.BadParameter(
+            f"{into_keyspace!r} cannot be a keyspace: its name is up to 48 of A-Z, a-z, 0-9 and _",
+            param_hint="--into-keyspace",
+        )
     if execute and (to_jsonl is not None or not compare):
         raise typer.BadParameter("nothing is compared, so nothing can be mended", param_hint="--execute")
     if not isfinite(rate):
         raise typer.BadParameter(f"{rate} is no number of events", param_hint="--rate")
-    if state is not None and not state.parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {state.parent}", param_hint="--state")
-    if state is not None and str(to_jsonl) == "-":
-        raise typer.BadParameter(
-            "what went to standard output cannot be gone on with: name a file", param_hint="--state"
-        )
-    if state is not None and state.resolve() in {each.resolve() for each in (into_sqlite, to_jsonl) if each}:
-        raise typer.BadParameter("it is the target itself: name another file", param_hint="--state")
+    _check_files(state, summary, into_sqlite, to_jsonl)
     wish = Wish(
         from_offset=from_offset,
         from_ms=from_ms,
@@ -90,15 +100,54 @@ def _replay(  # noqa: PLR0913 - one parameter an option
         conversations=frozenset(conversation or ()),
     )
     job = ReplayJob(context.obj, wish, rate, state)
-    with files_told(), alone_with(state) if state else nullcontext():
+    with files_told(), alone_with(state) if state else nullcontext(), _summarized(job, summary):
         if to_jsonl is not None:
             job.to_jsonl(to_jsonl)
-            return
-        found = job.rebuild(into_sqlite, into_keyspace, compares=compare, mends=execute)
-    context.obj.show(map(row, found), COLUMNS, output)
+            found: Sequence[Difference] = ()
+        else:
+            found = job.rebuild(into_sqlite, into_keyspace, compares=compare, mends=execute)
+    if to_jsonl is None:
+        context.obj.show(map(row, found), COLUMNS, output)
     left = sum(not each.mended for each in found)
     if left:
         raise typer.Exit(_PARTLY_DONE if execute and left < len(found) else _FAILED)
+    if job.result.unknown:
+        raise NotFoundError(
+            f"there is nothing of a conversation {job.result.unknown[0]}",
+            "Check its name; what was sent a moment ago may not be in the log yet.",
+        )
+
+
+def _check_files(state: Path | None, summary: Path | None, into_sqlite: Path | None, to_jsonl: Path | None) -> None:
+    """Refuse files that cannot be, or are one. Raises typer.BadParameter."""
+    if state is not None and not state.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {state.parent}", param_hint="--state")
+    if state is not None and str(to_jsonl) == "-":
+        raise typer.BadParameter(
+            "what went to standard output cannot be gone on with: name a file", param_hint="--state"
+        )
+    if str(summary) == "-":
+        raise typer.BadParameter("standard output is for rows: name a file", param_hint="--summary")
+    taken = {each.resolve() for each in (into_sqlite, to_jsonl) if each}
+    for name, path in (("--state", state), ("--summary", summary)):
+        if path is None:
+            continue
+        if path.resolve() in taken:
+            raise typer.BadParameter("it is the target itself, or --state: name another file", param_hint=name)
+        taken.add(path.resolve())
+
+
+@contextmanager
+def _summarized(job: "ReplayJob", path: Path | None) -> "Iterator[None]":
+    """Write what a job came to, however it ends; at its beginning too, so that no earlier one's is taken for it."""
+    if path is None:
+        yield
+        return
+    job.result.save(path)
+    try:
+        yield
+    finally:
+        job.result.save(path)
 
 
 def row(difference: "Difference") -> Mapping[str, object]:

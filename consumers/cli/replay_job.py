@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import typer
 
+from consumers.cli.replay_result import ReplayResult
+
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import TextIO
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from consumers.replay.run import ReplayOutcome, Source
     from consumers.replay.spans import Wish
     from consumers.settings import WorkerSettings
-    from consumers.stores.contract import Store
+    from consumers.stores.contract import Store, TopicRecord
     from schemas.codec import Codec
     from schemas.records import Event, Record
     from schemas.topics import Setting
@@ -69,6 +71,7 @@ class ReplayJob:
         self._wish = wish
         self._rate = rate
         self._state = state
+        self.result = ReplayResult()
 
     def to_jsonl(self, path: Path) -> None:
         """Write the records as JSON lines."""
@@ -87,9 +90,13 @@ class ReplayJob:
             source = Source(log, begun, self._wish, self._intake(), control, commands)
             with _opened(path, begun) as out, progress_bar("reading") as control.report:
                 outcome = to_jsonl(source, out)
+        self.result.records, self.result.lines = outcome.done, outcome.lines
         _say(f"{outcome.done:,} records in {outcome.seconds:.1f} s{_rate(outcome)}")
         _say_of(commands)
         _end_if_interrupted(outcome, self._state)
+        if not outcome.lines and not begun.written:
+            self.result.unknown = tuple(sorted(self._wish.conversations))
+        self.result.complete = True
 
     def rebuild(
         self, file: Path | None, keyspace: str | None, *, compares: bool, mends: bool, store: "Store | None" = None
@@ -119,6 +126,8 @@ class ReplayJob:
                 with progress_bar("folding") as control.report:
                     outcome = rebuild(source, target=target, live=live, topic=topic, settings=settings)
                 tally = outcome.tally
+                self.result.records, self.result.folded = outcome.done, tally.events
+                self.result.refused = tally.refused
                 _say(
                     f"folded {tally.events:,} of {outcome.done:,} records in {outcome.seconds:.1f} s{_rate(outcome)}; "
                     f"{tally.rows:,} row writes, {tally.refused:,} records refused as they were"
@@ -127,11 +136,39 @@ class ReplayJob:
                 if tally.seeded:
                     _say(f"{tally.seeded:,} messages were not from the start: taken as the live store had them before")
                 _end_if_interrupted(outcome, self._state)
-                if (file or keyspace) and topic.topic_id:
-                    target.record_topic(topic, None)
-                if not compares and (file or keyspace):
-                    return ()
-                return self._compare(target, live, outcome, partitions, topic.generation, source, mends=mends)
+                found: Sequence[Difference] = ()
+                if compares or not (file or keyspace):
+                    found = self._compare(target, live, outcome, partitions, topic.generation, source, mends=mends)
+                record = topic._replace(topic_id=identity)
+                if (file or keyspace) and not str(self._wish):
+                    target.record_topic(record, None)
+                if mends and not topic.topic_id:
+                    self._record(record, live, outcome, found)
+                self.result.unknown = self._unknown(target, live)
+                self.result.complete = True
+                return found
+
+    def _record(
+        self, record: "TopicRecord", live: "Store", outcome: "ReplayOutcome", found: "Sequence[Difference]"
+    ) -> None:
+        """Record the topic in a live store that was filled from the log; say so, or why not."""
+        if str(self._wish) or not all(each.mended for each in found):
+            _say(f"the live store has no record of {record.topic}: a replay of all that mends all makes it")
+        elif not outcome.is_whole:
+            _say(
+                f"the live store has no record of {record.topic}, and the log has not been from its beginning: "
+                "rebuild into a new store, with --into-sqlite or --into-keyspace"
+            )
+        elif live.record_topic(record, None):
+            _say(f"recorded {record.topic} in the live store: workers take it for theirs")
+
+    def _unknown(self, target: "Store", live: "Store") -> tuple[str, ...]:
+        """Return the conversations that were named and are in neither store."""
+        names = self._wish.conversations
+        if not names:
+            return ()
+        known = {name for store in (target, live) for name in store.read((), sorted(names)).conversations}
+        return tuple(sorted(names - known))
 
     def _compare(  # noqa: PLR0913, PLR0917 - the two stores and what they hold
         self,
@@ -163,6 +200,7 @@ class ReplayJob:
             rests_on_live=not outcome.is_whole,
         )
         found = list(compare(comparison, outcome, self._wish, mend=mends, bar=progress_bar))
+        self._count(comparison.checked, found)
         _say(_summary(comparison.checked, found, mended=mends))
         if control.stopping():
             _say("interrupted: not all rows were compared")
@@ -170,6 +208,11 @@ class ReplayJob:
         if not outcome.is_whole:
             _say("conversations and rows that nobody sent are compared only where the log has been from its beginning")
         return found
+
+    def _count(self, checked: "Checked", found: "Sequence[Difference]") -> None:
+        counts, result = checked.messages + checked.conversations, self.result
+        result.checked, result.ahead, result.behind = checked.rows, counts["ahead"], counts["behind"]
+        result.differing, result.changed = len(found), sum(each.mended for each in found)
 
     @contextmanager
     def _reading(self) -> "Iterator[tuple[Log, Control]]":

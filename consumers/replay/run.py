@@ -58,6 +58,8 @@ class ReplayOutcome:
     """What reading and folding took."""
     done: int = 0
     """Records read by this run."""
+    lines: int = 0
+    """JSON lines written by this run."""
     tally: RebuildTally = field(default_factory=RebuildTally)
     is_whole: bool = False
     """Whether it saw all that the rows of its partitions were ever folded from."""
@@ -181,7 +183,9 @@ def to_jsonl(source: Source, out: TextIO) -> ReplayOutcome:
     positions = dict(begun.positions)
 
     def take(partition: int, messages: Sequence[Any]) -> None:
-        out.writelines(line + "\n" for line in lines(messages, source.intake, chosen, source.commands))
+        for line in lines(messages, source.intake, chosen, source.commands):
+            out.write(line + "\n")
+            reading.outcome.lines += 1
         positions[partition] = messages[-1].offset() + 1
 
     def progress() -> Progress:

@@ -13,6 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from consumers.cli import replay
+from consumers.cli.errors import NotFoundError
 from consumers.cli.times import ago_ms, instant_ms
 from consumers.errors import WorkerError
 from consumers.replay import commands as judging
@@ -25,9 +26,11 @@ from consumers.replay.progress_file import alone_with
 from consumers.replay.spans import Extent, Wish
 from consumers.rows import ConversationRow, ConversationWrite, Parking
 from consumers.settings import WorkerSettings
+from consumers.stores.contract import TopicRecord
 from consumers.stores.sqlite import SqliteStore
 from schemas.codec import PLAIN, Codec
 from schemas.records import NO_ID
+from schemas.topics import EVENTS
 from tests.contract.made import write
 from tests.unit.consumers.world import event, send
 from tests.unit.replay.test_generations import MadeLog, in_conversation
@@ -93,6 +96,8 @@ class Deployment:
         replay.register(app)
         result = CliRunner().invoke(app, ["replay", *arguments], obj=self)
         error = result.exception
+        if isinstance(error, NotFoundError):
+            return 3, error.message
         if isinstance(error, WorkerError):
             return 2, f"{error.message} {error.hint}"
         if error is not None and not isinstance(error, SystemExit | KilledError):
@@ -263,8 +268,10 @@ def test_what_was_passed_over_is_not_read_again(deployment: Deployment):
     deployment.run(*rebuilt(deployment), "--conversation", "nobody's")
     assert sum(json.loads((deployment.folder / "state").read_text())["positions"].values()) == 12
     deployment.kills_after = None
-    code, told = deployment.run(*rebuilt(deployment), "--conversation", "nobody's")
-    assert (code, f"folded 0 of {RECORDS - 12} records" in told) == (0, True)
+    summary = deployment.folder / "summary"
+    deployment.run(*rebuilt(deployment), "--conversation", "nobody's", "--summary", str(summary))
+    found = json.loads(summary.read_text())
+    assert (found["folded"], found["records"]) == (0, RECORDS - 12)
 
 
 @TARGETS
@@ -348,3 +355,90 @@ def test_two_at_a_time_do_not_share_a_state_file(deployment: Deployment, target:
         assert (code, f"another replay is running with {state}" in told) == (2, True), told
         assert not Path(target(deployment)[1]).exists()
     assert deployment.run(*target(deployment))[0] == 0
+
+
+def summary_of(deployment: Deployment, *arguments: str) -> dict[str, Any]:
+    path = deployment.folder / "summary"
+    deployment.run(*arguments, "--summary", str(path))
+    return json.loads(path.read_text())
+
+
+def test_programs_are_told_what_it_came_to(deployment: Deployment):
+    found = summary_of(deployment)
+    assert (found["complete"], found["records"], found["folded"]) == (True, RECORDS, RECORDS)
+    assert (found["checked"], found["differing"], found["changed"]) == (RECORDS + 5, RECORDS + 5, 0)
+    found = summary_of(deployment, "--execute")
+    assert (found["differing"], found["changed"]) == (RECORDS + 5, RECORDS + 5)
+    found = summary_of(deployment)
+    assert (found["checked"], found["differing"], found["changed"]) == (RECORDS + 5, 0, 0)
+    found = summary_of(deployment, "--to-jsonl", str(deployment.folder / "lines"))
+    assert (found["complete"], found["lines"], found["checked"]) == (True, RECORDS, None)
+
+
+def test_a_summary_of_before_is_not_taken_for_that_of_a_replay_that_failed(deployment: Deployment):
+    assert summary_of(deployment)["complete"]
+    deployment.kills_after = 1
+    found = summary_of(deployment)
+    assert (found["complete"], found["records"]) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--summary", "-"), "standard output is for rows"),
+        (("--summary", "{folder}/one", "--state", "{folder}/one"), "name another file"),
+        (("--into-keyspace", "bad name"), "up to 48 of A-Z, a-z, 0-9 and _"),
+        (("--into-keyspace", "k" * 49), "cannot be a keyspace"),
+    ],
+)
+def test_names_that_cannot_be_are_refused(deployment: Deployment, arguments: tuple[str, ...], says: str):
+    code, told = deployment.run(*(each.format(folder=deployment.folder) for each in arguments))
+    assert (code, says in " ".join(told.replace("│", " ").split())) == (2, True), told
+
+
+@pytest.mark.parametrize("target", [json_lines, rebuilt, lambda _: ["--execute"]])
+def test_a_conversation_that_is_nowhere_is_not_found(deployment: Deployment, target: Callable[[Deployment], list[str]]):
+    code, told = deployment.run(*target(deployment), "--conversation", "nosuch")
+    assert (code, "nothing of a conversation nosuch" in told) == (3, True), told
+    code, told = deployment.run("--conversation", "c1", "--conversation", "nosuch", "--execute")
+    assert (code, "nothing of a conversation nosuch" in told) == (3, True), told
+
+
+def recorded(path: Path) -> TopicRecord | None:
+    store = SqliteStore.open(path)
+    try:
+        return store.topic_record(EVENTS)
+    finally:
+        store.close()
+
+
+def test_a_live_store_that_was_filled_whole_is_recorded(deployment: Deployment):
+    live = deployment.folder / "live.sqlite"
+    assert deployment.run()[0] == 1
+    assert recorded(live) is None, "nothing was mended"
+    code, told = deployment.run("--execute", "--conversation", "c1")
+    assert (code, recorded(live), "a replay of all" in told) == (0, None, True)
+    code, told = deployment.run("--execute")
+    assert (code, "workers take it for theirs" in told) == (0, True), told
+    assert recorded(live) == TopicRecord(EVENTS, "id", 2, 1)
+
+
+def test_a_live_store_is_not_recorded_where_the_log_has_lost_its_beginning(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(
+        deployment,
+        "extents",
+        lambda _wish: [Extent(number, 1, end) for number, end in enumerate(deployment.log.ends(2))],
+    )
+    code, told = deployment.run("--execute")
+    assert (code, "rebuild into a new store" in told) == (0, True), told
+    assert recorded(deployment.folder / "live.sqlite") is None
+
+
+def test_a_rebuilt_store_is_recorded_unless_it_is_a_part(deployment: Deployment):
+    whole, part = deployment.folder / "whole", deployment.folder / "part"
+    assert deployment.run("--into-sqlite", str(whole), "--no-compare")[0] == 0
+    assert recorded(whole) == TopicRecord(EVENTS, "id", 2, 1)
+    assert deployment.run("--into-sqlite", str(part), "--no-compare", "--conversation", "c1")[0] == 0
+    assert recorded(part) is None
