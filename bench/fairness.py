@@ -26,6 +26,7 @@ from consumers.logs import configure
 from consumers.process import run_worker
 from consumers.settings import WorkerSettings
 from consumers.stores.sqlite import SqliteStore
+from consumers.topic_check import check_topic
 from schemas.codec import PLAIN
 from schemas.identity import uuid7
 from schemas.partitioner import partition_of
@@ -107,44 +108,58 @@ def _told(delays_s: Sequence[float]) -> str:
     return f"median {cuts[49] * 1e3:.0f} ms, p99 {cuts[98] * 1e3:.0f} ms, worst {max(delays_s) * 1e3:.0f} ms"
 
 
-def measure(bootstrap_servers: str, backlog: int, queued: str) -> None:
-    """Run it once, and print what it came to."""
-    run = f"{random.getrandbits(32):08x}"
-    group, hot = f"fairness-{run}", f"hot-{run}"
-    where = partition_of(hot.encode(), PARTITIONS_LOCAL)
+def _begin_at_the_end(bootstrap_servers: str, group: str, path: str) -> None:
+    """Have a group begin behind what others have written; a worker refuses a store that was not there before."""
+    store = SqliteStore.open(Path(path))
+    try:
+        check_topic({"bootstrap.servers": bootstrap_servers}, store, WorkerSettings(group=group))
+    finally:
+        store.close()
     group_offsets = ConsumerGroupTopicPartitions(group, _ends(bootstrap_servers, EVENTS))
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     for done in admin.alter_consumer_group_offsets([group_offsets]).values():
         done.result(30)
+
+
+def measure(bootstrap_servers: str, backlog: int, queued: str) -> None:
+    """Run it once, and print what it came to."""
+    with tempfile.TemporaryDirectory() as folder:
+        _measure(bootstrap_servers, backlog, queued, f"{folder}/store.sqlite")
+
+
+def _measure(bootstrap_servers: str, backlog: int, queued: str, path: str) -> None:
+    run = f"{random.getrandbits(32):08x}"
+    group, hot = f"fairness-{run}", f"hot-{run}"
+    where = partition_of(hot.encode(), PARTITIONS_LOCAL)
+    _begin_at_the_end(bootstrap_servers, group, path)
     writer, answered, stop = Writer(bootstrap_servers), dict[bytes, float](), Signal()
     reader = Thread(target=_answers, args=(bootstrap_servers, _ends(bootstrap_servers, INBOX), answered, stop))
     reader.start()
     last = [writer.send(hot) for _ in range(backlog)][-1:]
     writer.flush()
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "bench.fairness", "worker", bootstrap_servers, group]
-        worker = Popen([*command, f"{folder}/store.sqlite", queued])
-        sent: dict[bytes, tuple[float, int]] = {}
-        names = [f"other-{run}-{n}" for n in range(40)]
-        try:
-            warm = writer.send(names[0])
-            while warm not in answered and not (last and answered):
-                time.sleep(0.01)
-            start, number = time.monotonic(), 0
-            while (last and last[0] not in answered) or time.monotonic() < start + 3:
-                name = names[number % len(names)]
-                sent[writer.send(name)] = (time.monotonic(), partition_of(name.encode(), PARTITIONS_LOCAL))
-                number += 1
-                time.sleep(1 / RATE)
-            elapsed_s = time.monotonic() - start
-            deadline = time.monotonic() + 30
-            while not sent.keys() <= answered.keys() and time.monotonic() < deadline:
-                time.sleep(0.01)
-        finally:
-            stop.set()
-            reader.join()
-            worker.terminate()
-            worker.wait(60)
+    command = [sys.executable, "-m", "bench.fairness", "worker", bootstrap_servers, group]
+    worker = Popen([*command, path, queued])
+    sent: dict[bytes, tuple[float, int]] = {}
+    names = [f"other-{run}-{n}" for n in range(40)]
+    try:
+        warm = writer.send(names[0])
+        while warm not in answered and not (last and answered):
+            time.sleep(0.01)
+        start, number = time.monotonic(), 0
+        while (last and last[0] not in answered) or time.monotonic() < start + 3:
+            name = names[number % len(names)]
+            sent[writer.send(name)] = (time.monotonic(), partition_of(name.encode(), PARTITIONS_LOCAL))
+            number += 1
+            time.sleep(1 / RATE)
+        elapsed_s = time.monotonic() - start
+        deadline = time.monotonic() + 30
+        while not sent.keys() <= answered.keys() and time.monotonic() < deadline:
+            time.sleep(0.01)
+    finally:
+        stop.set()
+        reader.join()
+        worker.terminate()
+        worker.wait(60)
     delays = {True: list[float](), False: list[float]()}
     for event_id, (at, partition) in sent.items():
         delays[partition == where].append(answered[event_id] - at)

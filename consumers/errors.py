@@ -79,7 +79,7 @@ EXIT_CODES: Final[Mapping[ExitCode, str]] = {
     ExitCode.FENCED: "another process has joined with this static member id",
     ExitCode.STUCK: "records waited and nothing moved for the watchdog's time",
     ExitCode.LOST_RANGE: "the log no longer holds the committed position, and on_lost_range is stop",
-    ExitCode.TOPIC_CHANGED: "the events topic is not the one that was recorded, or not set as required",
+    ExitCode.TOPIC_CHANGED: "the events topic is not the one that the store has recorded, or not set as required",
     ExitCode.STORE_REFUSED: "the store refused: a missing table or permission, or another schema version",
     ExitCode.KAFKA_REFUSED: "Kafka refused for good: authentication, authorization, or a fatal error",
     ExitCode.UNRELEASED: "this static member id is still held, by a process that lives or has just died",
@@ -130,6 +130,20 @@ class TopicChangedError(WorkerError):
     """The events topic is another one than was recorded, or is not set as the contract requires."""
 
     exit_code = ExitCode.TOPIC_CHANGED
+
+
+class TopicUnrecordedError(WorkerError):
+    """The store has no record of the events topic, of which the group has finished records: into another store."""
+
+    exit_code = ExitCode.TOPIC_CHANGED
+
+    def __init__(self, topic: str, group: str, begun: int, partitions: int) -> None:
+        super().__init__(
+            f"the store has no record of {topic}, but the group {group} has committed offsets in {begun} of "
+            f"{partitions} partitions: what it has finished is in another store",
+            "Check the store's settings, its kind first, and worker.group (`twotick config show`). Where this store is "
+            "meant, `twotick replay --execute` fills it from the log and records the topic.",
+        )
 
 
 def exit_code_of(error: Exception) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
 
-from consumers.errors import KafkaUnavailableError
+from consumers.errors import KafkaUnavailableError, TopicUnrecordedError
 from consumers.kafka_clients import admin_config
 from consumers.kafka_errors import translated
 from consumers.migrate_settings import MigrationSettings
@@ -19,6 +19,7 @@ from consumers.migrate_steps import Step, StepKind, Target
 from consumers.replay.log import committed, ends
 from consumers.settings import WorkerSettings
 from consumers.stores.contract import Store, TopicRecord
+from consumers.topic_check import partitions_begun, refuse_unrecorded
 from schemas.topics import EVENTS, TOPICS, Setting, creation_config, differences
 
 TIMEOUT_S: Final = 15.0
@@ -146,7 +147,10 @@ def found_topics(admin: Any) -> Mapping[str, FoundTopic]:  # noqa: ANN401
 
 
 class TopicRecording:
-    """What the store records about the events topic: the generation rises when it is another one than before."""
+    """What the store records about the events topic: the generation rises when it is another one than before.
+
+    Not where it records none and the workers' group has finished records: those are in another store.
+    """
 
     def __init__(
         self, kafka: Mapping[str, Setting], tables: Target, open_store: Callable[[], Store], workers: WorkerSettings
@@ -160,11 +164,14 @@ class TopicRecording:
 
     def plan(self) -> Sequence[Step]:
         """Return whether a record is to be made or replaced."""
-        if any(step.kind is StepKind.CHANGE for step in self._tables.plan()) or EVENTS not in found_topics(self._admin):
-            return [_recording(1, _NOTHING)]
+        there = EVENTS in found_topics(self._admin)
+        if not there or any(step.kind is StepKind.CHANGE for step in self._tables.plan()):
+            return [_recording(1, _NOTHING, self._doubt() if there else "")]
         store = self._open_store()
         try:
             known = store.topic_record(EVENTS)
+            if known is None and (refused := self._refused(store)) is not None:
+                return [refused]
         finally:
             store.close()
         wanted = self._wanted(known)
@@ -176,6 +183,9 @@ class TopicRecording:
         try:
             while True:
                 known = store.topic_record(EVENTS)
+                if known is None and (refused := self._refused(store)) is not None:
+                    yield refused
+                    return
                 wanted = self._wanted(known)
                 if wanted == known:
                     return
@@ -185,6 +195,22 @@ class TopicRecording:
                     return
         finally:
             store.close()
+
+    def _doubt(self) -> str:
+        """Return what to mind where nobody can see yet whether the store has a record; empty for a new group."""
+        partitions = found_topics(self._admin)[EVENTS].partitions
+        if not (begun := partitions_begun(self._kafka, self._group, partitions)):
+            return ""
+        return f"Not where the store is new: {TopicUnrecordedError(EVENTS, self._group, begun, partitions).message}."
+
+    def _refused(self, store: Store) -> Step | None:
+        """Return what is told instead of recording the topic in a store that is not the group's."""
+        partitions = found_topics(self._admin)[EVENTS].partitions
+        try:
+            refuse_unrecorded(store, self._group, partitions_begun(self._kafka, self._group, partitions), partitions)
+        except TopicUnrecordedError as error:
+            return Step(StepKind.DIFFERENCE, f"topic {EVENTS}", error.message, error.hint)
+        return None
 
     def _wanted(self, known: TopicRecord | None) -> TopicRecord:
         """Return the record of the topic as it is now."""

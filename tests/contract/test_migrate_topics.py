@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from filelock import FileLock
 
-from consumers import migrate_topics
+from consumers import migrate_topics, topic_check
 from consumers.errors import StoreUnavailableError
 from consumers.migrate import ObstacleError, apply, plan
 from consumers.migrate_settings import MigrationSettings
@@ -96,6 +96,7 @@ class Broker:
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     made = Broker()
     monkeypatch.setattr(migrate_topics, "AdminClient", lambda _config: made)
+    monkeypatch.setattr(topic_check, "committed", lambda *_: {})
     return made
 
 
@@ -203,6 +204,40 @@ def test_records_that_nobody_has_finished_are_told_when_a_generation_ends(
     [step] = plan(targets(store_path, wider))
     assert step.hint == ""
     assert list(apply(targets(store_path, wider))) == [step]
+
+
+def test_a_store_beside_which_the_group_has_worked_elsewhere_is_not_recorded(
+    broker: Broker, store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list(apply(targets(store_path)))
+    elsewhere = store_path.with_name("elsewhere.sqlite")
+    monkeypatch.setattr(topic_check, "committed", lambda *_: {0: 7, 1: 0, 3: 9})
+    *tables, recording = plan(targets(elsewhere))
+    assert recording.kind is StepKind.CHANGE, "it is not looked at before it is there"
+    assert "Not where the store is new" in recording.hint
+    *done, left = apply(targets(elsewhere))
+    assert done == tables
+    assert (left.kind, left.subject) == (StepKind.DIFFERENCE, f"topic {EVENTS}")
+    assert "committed offsets in 2 of 4 partitions" in left.what
+    assert "twotick replay --execute" in left.hint
+    assert record(elsewhere) is None
+    assert plan(targets(elsewhere)) == [left]
+    assert plan(targets(store_path)) == []
+
+
+def test_a_record_that_others_make_meanwhile_is_as_good(
+    broker: Broker, store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list(apply(targets(store_path)[:2]))
+
+    def committed(*_: object) -> dict[int, int]:
+        store = SqliteStore.open(store_path)
+        store.record_topic(TopicRecord(EVENTS, broker.topics[EVENTS].topic_id, 4, 1), None)
+        store.close()
+        return {0: 7}
+
+    monkeypatch.setattr(topic_check, "committed", committed)
+    assert list(apply(targets(store_path))) == []
 
 
 def test_a_store_that_is_locked_for_long_is_unavailable(broker: Broker, store_path: Path, monkeypatch) -> None:

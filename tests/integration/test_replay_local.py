@@ -16,6 +16,11 @@ import pytest
 from cassandra.cluster import Session
 
 from compose.stacks.local import LocalStack
+from consumers.errors import TopicUnrecordedError
+from consumers.settings import WorkerSettings
+from consumers.stores.cassandra import CassandraStore
+from consumers.stores.settings import CassandraSettings
+from consumers.topic_check import check_topic
 from schemas.codec import PLAIN
 from schemas.identity import bucket_of
 from schemas.partitioner import partition_of
@@ -139,6 +144,29 @@ def test_a_rebuilt_keyspace_is_the_same_cell_for_cell(lived: Lived) -> None:
         assert of_messages(ours) >= CONVERSATIONS * MESSAGES
         again = deployment.twotick("replay", "--into-keyspace", fresh)
         assert (again.code, "not empty" in again.told) == (2, True)
+    finally:
+        forget(deployment.session, fresh)
+
+
+def test_a_keyspace_that_is_not_the_groups_is_not_recorded(lived: Lived) -> None:
+    deployment, fresh = lived.deployment, f"{lived.deployment.keyspace}_other"
+    mistaken = ("--set", f"store.cassandra.keyspace={fresh}")
+    try:
+        ran = deployment.twotick(*mistaken, "migrate", "--execute", "--output", "jsonl")
+        assert (ran.code, ran.rows[-1]["kind"]) == (4, "difference"), ran.told
+        assert "has committed offsets in" in ran.rows[-1]["what"]
+        store = CassandraStore.open(CassandraSettings(**deployment.more["cassandra"], keyspace=fresh))
+        try:
+            with pytest.raises(TopicUnrecordedError):
+                check_topic(deployment.kafka, store, WorkerSettings(group=deployment.settings["group"]))
+            ran = deployment.twotick(*mistaken, "replay", "--execute", "--output", "jsonl")
+            assert (ran.code, "workers take it for theirs" in ran.told) == (0, True), ran.told
+            assert check_topic(deployment.kafka, store, WorkerSettings(group=deployment.settings["group"]))
+        finally:
+            store.close()
+        assert cells(deployment.session, fresh) == cells(deployment.session, deployment.keyspace)
+        ran = deployment.twotick(*mistaken, "migrate", "--execute", "--output", "jsonl")
+        assert (ran.code, ran.rows) == (0, []), ran.told
     finally:
         forget(deployment.session, fresh)
 
