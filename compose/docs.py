@@ -30,7 +30,9 @@ _SETTINGS_INTRODUCTION: Final = """\
 
 A flag (`--set store.kind=cassandra`) counts for more than the environment, the environment for more than the file
 (`twotick.toml` in the working folder, else `~/.config/twotick/twotick.toml`, or the one that `--config` or
-`TWOTICK_CONFIG` names), and the file for more than the addresses of a stack that `twotick up` started here.
+`TWOTICK_CONFIG` names), and the file for more than the addresses of a stack that `twotick up` started here. These count
+until `twotick down`, whether its servers live or not, and all or none: none where somebody has set
+`kafka.bootstrap.servers`, `store.cassandra.contact_points`, `store.cassandra.port` or `store.cassandra.datacenter`.
 `twotick config show --sources` prints what counts and why. A key that does not exist is an error.
 
 The variable of a setting is its name in capitals, with `TWOTICK_` before it and two underscores for the dot:

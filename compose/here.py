@@ -1,27 +1,39 @@
-"""What runs on this machine, as settings: the addresses of a local stack count wherever nobody set others."""
+"""What `twotick up` runs on this machine, as settings: its addresses count as one, and where nobody set others."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from compose.layers import Given
 
 if TYPE_CHECKING:
+    from compose.settings import Settings
+
+ADDRESSES: Final = (
+    "kafka.bootstrap.servers",
+    "kafka.metadata.broker.list",
+    "store.cassandra.contact_points",
+    "store.cassandra.port",
+    "store.cassandra.datacenter",
+)
+"""Who sets one of these has servers elsewhere. The second is librdkafka's other name for the first."""
+
+
+def stack_addresses(settings: "Settings") -> list[Given]:
+    """Return the addresses of the local stack, from `twotick up` until `twotick down`, whether its servers live or not.
+
+    A server that crashed is to be missed, not to be replaced by another that happens to be at a default address.
+    Nothing where there is no stack, or where the settings, read without it, have an address of their own.
+    """
     from compose.sections import StackSettings
 
-
-def running_stack(settings: "StackSettings") -> list[Given]:
-    """Return the addresses of the local stack that lives in its folder; nothing where it does not run.
-
-    Looks at processes only: whether the servers answer is for whoever uses them to find out.
-    """
-    folder = settings.folder
-    if not (folder / "state.json").is_file():
+    stack_settings = settings.section("stack", StackSettings)
+    folder = stack_settings.folder
+    if any(settings.is_set(key) for key in ADDRESSES) or not (folder / "state.json").is_file():
         return []
     from compose.stacks.local import LocalStack
 
-    stack = LocalStack(folder, settings.local)
-    if not stack.is_running():
+    addresses = LocalStack(folder, stack_settings.local).addresses_until_down()
+    if addresses is None:
         return []
-    addresses = stack.addresses()
     source = f"the local stack in {folder}"
     return [
         Given("kafka.bootstrap.servers", addresses.kafka_bootstrap_servers, source),

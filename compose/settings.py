@@ -127,7 +127,7 @@ def load(
 ) -> Settings:
     """Read all layers. `config` is a file that must be there; None looks in the usual places.
 
-    `stack` holds the addresses of a stack that runs on this machine: they count for less than all else but defaults.
+    `stack` holds the addresses of a stack on this machine: they count for less than all else but defaults.
     Raises SettingsError for anything that is not a setting, with a guess at what was meant.
     """
     path = config or find_file(environ)

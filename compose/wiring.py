@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from compose import output
 
 if TYPE_CHECKING:
+    from compose.layers import Given
     from compose.settings import Settings
     from consumers.claims.settings import WebhookSettings
     from consumers.cli.ports import ServerFactory
@@ -39,17 +40,20 @@ class Wiring:
 
     @cached_property
     def settings(self) -> "Settings":
-        """Read the settings, with the addresses of the local stack where one runs. Raises SettingsError."""
-        from compose.here import running_stack
-        from compose.sections import StackSettings
+        """Read the settings, with the addresses of the local stack where they count. Raises SettingsError."""
+        return self._read(self._stack_addresses)
+
+    @cached_property
+    def _stack_addresses(self) -> "Sequence[Given]":
+        """Read the settings without the stack, to learn where it would be and whether its addresses count."""
+        from compose.here import stack_addresses
+
+        return stack_addresses(self._read())
+
+    def _read(self, stack: "Sequence[Given]" = ()) -> "Settings":
         from compose.settings import load
 
-        # Read once to learn where the stack would be, and again with what it says.
-        alone = load(flags=self._flags, environ=os.environ, config=self._config)
-        found = running_stack(alone.section("stack", StackSettings))
-        if not found:
-            return alone
-        return load(flags=self._flags, environ=os.environ, config=self._config, stack=found)
+        return load(flags=self._flags, environ=os.environ, config=self._config, stack=stack)
 
     def kafka(self) -> "dict[str, Setting]":
         """Return what every Kafka client is given: `bootstrap.servers` and what is passed through.

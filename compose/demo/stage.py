@@ -66,7 +66,7 @@ class EmbeddedStage:
 
 
 class LocalStage:
-    """The local stack: left running where it ran already, or where the visitor wants to keep it."""
+    """The local stack: left running where it was up already, or where the visitor wants to keep it."""
 
     name = "local"
     migrates = True
@@ -78,8 +78,8 @@ class LocalStage:
         self._started = False
 
     def start(self) -> Mapping[str, Value]:
-        """Bring the stack up where it is not."""
-        self._started = not self._stack.is_running()
+        """Bring the stack up where it is not; one that is up with a server that died is the visitor's all the same."""
+        self._started = not self._stack.started()
         addresses = self._stack.up(self._say)
         return {
             "kafka.bootstrap.servers": addresses.kafka_bootstrap_servers,

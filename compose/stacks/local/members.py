@@ -7,7 +7,7 @@ from typing import Final
 from compose.stacks.errors import StackError
 from compose.stacks.local.cassandra import CassandraNode
 from compose.stacks.local.kafka import KafkaNode
-from compose.stacks.local.node import LocalSettings
+from compose.stacks.local.node import NODES_MAX, LocalSettings
 from compose.stacks.local.ports import LOOPBACK
 
 NodeKind = type[KafkaNode] | type[CassandraNode]
@@ -38,6 +38,12 @@ class Member:
 def members(settings: LocalSettings) -> Sequence[Member]:
     """Return all servers of a stack, Kafka's first."""
     return (*_of_kind(KafkaNode, settings.kafka_nodes), *_of_kind(CassandraNode, settings.cassandra_nodes))
+
+
+def possible_members() -> Sequence[Member]:
+    """Return every server that a stack has under any settings, Kafka's first."""
+    most = LocalSettings(kafka_nodes=NODES_MAX, cassandra_nodes=NODES_MAX)
+    return (*members(LocalSettings()), *members(most))
 
 
 def waves(settings: LocalSettings) -> Iterator[Sequence[Member]]:

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from compose.stacks.local.cassandra import DATACENTER, CassandraNode
 from compose.stacks.local.jars import Java, class_path, default_jars_folder, find_java
 from compose.stacks.local.kafka import KafkaNode
 from compose.stacks.local.logs import fresh_log, log_tail, remove_logs
-from compose.stacks.local.members import Member, first_of, member_named, members, waves
+from compose.stacks.local.members import Member, first_of, member_named, members, possible_members, waves
 from compose.stacks.local.node import LocalSettings, Node, NodePlace
 from compose.stacks.local.status import ServerState, ServerStatus, StackAddresses
 
@@ -65,7 +65,7 @@ class LocalStack:
                 for node in launched:
                     self._wait_until_healthy(node, known)
                     progress(f"{node.place.name}: ready at {node.address}")
-            return self._addresses(known)
+            return _addresses(known, members(self.settings), self.data_folder)
 
     def down(self, *, remove_data: bool = False) -> None:
         """Stop every server; with `remove_data`, delete what they stored, their logs and their ports too."""
@@ -118,9 +118,38 @@ class LocalStack:
         records = [known.server(member.name) for member in members(self.settings)]
         return all(record.process is not None and processes.is_alive(record.process) for record in records)
 
+    def started(self) -> Mapping[str, bool]:
+        """Return which servers were started and not stopped since, and of each whether its process lives.
+
+        One that crashed is among them, also after a reboot of the machine.
+        """
+        servers = state.load(self._state_path).servers
+        return {name: processes.is_alive(record.process) for name, record in servers.items() if record.process}
+
+    def known_servers(self) -> Sequence[str]:
+        """Return every server that has ports here, and with them perhaps data and logs, whatever is set now."""
+        return tuple(state.load(self._state_path).servers)
+
     def addresses(self) -> StackAddresses:
         """Return where the servers are (or were, if they are stopped); raise StackError if they never ran."""
-        return self._addresses(state.load(self._state_path))
+        return _addresses(state.load(self._state_path), members(self.settings), self.data_folder)
+
+    def addresses_until_down(self) -> StackAddresses | None:
+        """Return where the servers are from `up` until `down`, whether or not they live; None before and after.
+
+        They are those that were started, however many the settings ask for now.
+        """
+        known = state.load(self._state_path)
+        started = [member for member in possible_members() if _is_started(known, member)]
+        if not started:
+            return None
+        # All of one kind may have been stopped by name, or not have come to their first start.
+        kinds = {member.kind for member in started}
+        others = [member for member in members(self.settings) if member.kind not in kinds]
+        try:
+            return _addresses(known, [*started, *others], self.data_folder)
+        except StackError:  # one kind was started by name, and the other never was
+            return None
 
     @property
     def _state_path(self) -> Path:
@@ -252,22 +281,6 @@ class LocalStack:
             return ServerState.PAUSED
         return ServerState.RUNNING if _is_healthy(node) else ServerState.UNHEALTHY
 
-    def _addresses(self, known: state.StackState) -> StackAddresses:
-        everyone = members(self.settings)
-        kafka = [member for member in everyone if member.kind is KafkaNode]
-        cassandra = [member for member in everyone if member.kind is CassandraNode]
-        try:
-            brokers = [f"{member.host}:{known.server(member.name).ports['broker']}" for member in kafka]
-            cassandra_port = known.server(cassandra[0].name).ports["native"]
-        except KeyError as error:
-            raise StackError(f"no stack has run in {self.data_folder}", hint="bring it up first") from error
-        return StackAddresses(
-            kafka_bootstrap_servers=",".join(brokers),
-            cassandra_contact_points=tuple(member.host for member in cassandra),
-            cassandra_port=cassandra_port,
-            cassandra_datacenter=DATACENTER,
-        )
-
     def _died(self, name: str) -> ServerDiedError:
         hint = (
             f"the whole log is {self._log_path(name)}; if the data are damaged and dispensable, remove them with `down`"
@@ -279,6 +292,26 @@ class LocalStack:
             f"{name} did not answer within {self.settings.start_timeout_s:.0f} s\n{log_tail(self._log_path(name))}"
         )
         return NotHealthyError(message, hint=f"look into {self._log_path(name)}, or allow a longer start")
+
+
+def _is_started(known: state.StackState, member: Member) -> bool:
+    return member.name in known.servers and known.servers[member.name].process is not None
+
+
+def _addresses(known: state.StackState, everyone: Sequence[Member], folder: Path) -> StackAddresses:
+    kafka = [member for member in everyone if member.kind is KafkaNode]
+    cassandra = [member for member in everyone if member.kind is CassandraNode]
+    try:
+        brokers = [f"{member.host}:{known.server(member.name).ports['broker']}" for member in kafka]
+        cassandra_port = known.server(cassandra[0].name).ports["native"]
+    except KeyError as error:
+        raise StackError(f"no stack has run in {folder}", hint="bring it up first") from error
+    return StackAddresses(
+        kafka_bootstrap_servers=",".join(brokers),
+        cassandra_contact_points=tuple(member.host for member in cassandra),
+        cassandra_port=cassandra_port,
+        cassandra_datacenter=DATACENTER,
+    )
 
 
 def _is_healthy(node: Node) -> bool:

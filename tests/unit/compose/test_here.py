@@ -1,0 +1,132 @@
+"""The addresses of the local stack: they count from `up` until `down`, all or none."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from compose.sections import StoreSettings
+from compose.stacks.local import LocalSettings, LocalStack, processes, state
+from compose.stacks.local.processes import ProcessIdentity
+from compose.stacks.local.state import ServerRecord, StackState
+from compose.wiring import Wiring
+
+OURSELVES = processes.identify(os.getpid())
+DEAD = ProcessIdentity(OURSELVES.pid if OURSELVES else 1, "of another boot")
+KAFKA = "kafka.bootstrap.servers"
+STORE = "store.kind"
+PORTS = {"kafka": {"broker": 19001, "controller": 19002}, "cassandra": {"native": 19003, "storage": 19004}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "local"
+
+
+def stack_of(folder: Path, **server_processes: ProcessIdentity | None) -> None:
+    """Write the state of a stack of which these servers are known."""
+    folder.mkdir(exist_ok=True)
+    servers = {}
+    for name, process in server_processes.items():
+        kind, _, number = name.partition("_")
+        ports = {purpose: port + 10 * int(number or 0) * (kind == "kafka") for purpose, port in PORTS[kind].items()}
+        servers[name.replace("_", "-")] = ServerRecord(ports, process)
+    state.save(folder / "state.json", StackState("id", servers))
+
+
+def wiring(folder: Path, *flags: str) -> Wiring:
+    return Wiring(flags=[f"stack.folder={folder}", *flags])
+
+
+def counted(found: Wiring) -> dict[str, tuple[object, str]]:
+    """Return each setting's value and source."""
+    return {one.key: (one.value, one.source) for one in found.settings.effective()}
+
+
+@pytest.mark.parametrize(("kafka", "cassandra"), [(OURSELVES, OURSELVES), (OURSELVES, DEAD), (DEAD, DEAD)])
+def test_they_count_whether_or_not_the_servers_live(folder: Path, kafka, cassandra) -> None:
+    stack_of(folder, kafka=kafka, cassandra=cassandra)
+    found, source = counted(wiring(folder)), f"the local stack in {folder}"
+    assert found[KAFKA] == ("127.0.0.1:19001", source)
+    assert found[STORE] == ("cassandra", source)
+    assert found["store.cassandra.port"] == (19003, source)
+
+
+def test_after_down_the_defaults_count_again(folder: Path) -> None:
+    stack_of(folder, kafka=DEAD, cassandra=DEAD)
+    LocalStack(folder).down()
+    found = counted(wiring(folder))
+    assert (found[KAFKA], found[STORE]) == (("127.0.0.1:9092", "default"), ("sqlite", "default"))
+
+
+@pytest.mark.parametrize("dead", [1, 2, 3])
+def test_a_dead_node_of_a_cluster_changes_nothing(folder: Path, dead: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = {f"kafka_{number}": DEAD if number == dead else OURSELVES for number in (1, 2, 3)}
+    stack_of(folder, **nodes, cassandra=OURSELVES)
+    without = counted(wiring(folder))
+    monkeypatch.setenv("TWOTICK_STACK__LOCAL__KAFKA_NODES", "3")
+    assert counted(wiring(folder))[KAFKA] == without[KAFKA]
+    assert without[KAFKA][0] == "127.0.0.1:19011,127.0.0.1:19021,127.0.0.1:19031"
+
+
+def test_all_of_cassandra_count_by_their_hosts(folder: Path) -> None:
+    stack_of(folder, kafka=OURSELVES, cassandra_1=OURSELVES, cassandra_2=DEAD)
+    assert counted(wiring(folder))["store.cassandra.contact_points"][0] == ("127.0.0.1", "127.0.0.2")
+
+
+@pytest.mark.parametrize(
+    "known",
+    [{}, {"kafka": None, "cassandra": None}, {"kafka": None}, {"cassandra": OURSELVES}],
+    ids=["nothing", "nothing started", "no port for Cassandra", "one that was started by itself"],
+)
+def test_a_stack_that_did_not_come_up_does_not_count(folder: Path, known: dict[str, ProcessIdentity | None]) -> None:
+    stack_of(folder, **known)
+    assert counted(wiring(folder))[KAFKA] == ("127.0.0.1:9092", "default")
+
+
+@pytest.mark.parametrize("known", [{"kafka": OURSELVES, "cassandra": None}, {"kafka": None, "cassandra": DEAD}])
+def test_half_a_stack_counts_with_where_the_other_half_would_be(folder: Path, known) -> None:
+    stack_of(folder, **known)
+    store = wiring(folder).settings.section("store", StoreSettings)
+    assert (store.kind, store.cassandra.port) == ("cassandra", 19003)
+    assert wiring(folder).kafka()["bootstrap.servers"] == "127.0.0.1:19001"
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "kafka.bootstrap.servers=prod:9092",
+        "kafka.metadata.broker.list=prod:9092",
+        "store.cassandra.contact_points=db1.prod",
+        "store.cassandra.port=9043",
+        "store.cassandra.datacenter=west",
+    ],
+)
+def test_none_counts_where_an_address_is_set(folder: Path, own: str) -> None:
+    stack_of(folder, kafka=OURSELVES, cassandra=OURSELVES)
+    assert {source for _, source in counted(wiring(folder, own)).values()} == {
+        "default",
+        "--set stack.folder",
+        f"--set {own.partition('=')[0]}",
+    }
+
+
+def test_other_settings_count_beside_them(folder: Path) -> None:
+    stack_of(folder, kafka=OURSELVES, cassandra=OURSELVES)
+    found = counted(wiring(folder, "store.kind=sqlite", "store.cassandra.keyspace=mine", "kafka.linger.ms=1"))
+    assert found[KAFKA][0] == "127.0.0.1:19001"
+    assert found[STORE] == ("sqlite", "--set store.kind")
+    assert found["store.cassandra.keyspace"] == ("mine", "--set store.cassandra.keyspace")
+    assert found["store.cassandra.port"][0] == 19003
+
+
+def test_a_stack_is_up_for_a_demo_too_where_a_server_died(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from compose.demo.stage import LocalStage  # noqa: PLC0415 - only here
+
+    stack_of(folder, kafka=OURSELVES, cassandra=DEAD)
+    stack = LocalStack(folder, LocalSettings())
+    monkeypatch.setattr(stack, "up", lambda _say: stack.addresses())
+    stage = LocalStage(stack, lambda _line: None, keep=False)
+    stage.start()
+    stage.stop()
+    assert stack.started() == {"kafka": True, "cassandra": False}
