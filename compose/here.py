@@ -1,5 +1,6 @@
 """What `twotick up` runs on this machine, as settings: its addresses count as one, and where nobody set others."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from compose.layers import Given
@@ -42,3 +43,21 @@ def stack_addresses(settings: "Settings") -> list[Given]:
         Given("store.cassandra.port", addresses.cassandra_port, source),
         Given("store.cassandra.datacenter", addresses.cassandra_datacenter, source),
     ]
+
+
+def as_flags(settings: "Settings", found: Sequence[Given]) -> list[str]:
+    """Return what `--set` takes so that another process has the servers of this one, whatever becomes of a stack.
+
+    `found` is what `stack_addresses` said. What the user set is in the other process's settings as well, and is not
+    put on a command line, which all users of a machine can read.
+    """
+    if found:
+        return [f"{one.key}={_as_text(one)}" for one in found if settings.given[one.key] == one]
+    if any(settings.is_set(key) for key in ADDRESSES):
+        return []
+    # One address is enough to keep a stack out that is brought up later.
+    return [f"kafka.bootstrap.servers={settings.kafka()['bootstrap.servers']}"]
+
+
+def _as_text(given: Given) -> str:
+    return ",".join(given.value) if isinstance(given.value, list) else str(given.value)

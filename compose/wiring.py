@@ -142,9 +142,15 @@ class Wiring:
         return self.settings.section("webhook", WebhookSettings)
 
     def worker_command(self, slot: int) -> list[str]:
-        """Return the command line of the worker process of one slot, with the same settings as this process."""
+        """Return the command line of the worker process of one slot, with the same settings as this process.
+
+        The servers of this process are named in it: by the time a worker is started again a stack may be up or down.
+        """
+        from compose.here import as_flags
+
         config = ["--config", str(self._config)] if self._config else []
-        flags = [part for flag in self._flags for part in ("--set", flag)]
+        given = [*self._flags, *as_flags(self.settings, self._stack_addresses)]
+        flags = [part for flag in given for part in ("--set", flag)]
         return [sys.executable, "-m", "compose.main", *config, *flags, "consume", "--slot", str(slot)]
 
     @property

@@ -1,6 +1,7 @@
-"""The addresses of the local stack: they count from `up` until `down`, all or none."""
+"""The addresses of the local stack: they count from `up` until `down`, all or none, and for a supervisor's workers."""
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,35 @@ def test_other_settings_count_beside_them(folder: Path) -> None:
     assert found[STORE] == ("sqlite", "--set store.kind")
     assert found["store.cassandra.keyspace"] == ("mine", "--set store.cassandra.keyspace")
     assert found["store.cassandra.port"][0] == 19003
+
+
+def worker_of(supervisor: Wiring) -> Wiring:
+    """Return what a worker process reads that this supervisor starts now."""
+    command = supervisor.worker_command(0)
+    return Wiring(flags=[value for option, value in pairwise(command) if option == "--set"])
+
+
+@pytest.mark.parametrize("flags", [[], ["store.kind=sqlite"], ["store.cassandra.port=9043"]])
+@pytest.mark.parametrize("before", [{}, {"kafka": OURSELVES, "cassandra_1": OURSELVES, "cassandra_2": OURSELVES}])
+@pytest.mark.parametrize("after", [{}, {"kafka_1": OURSELVES, "cassandra": OURSELVES}])
+def test_a_worker_has_the_servers_of_its_supervisor(folder: Path, flags, before, after) -> None:
+    stack_of(folder, **before)
+    supervisor = wiring(folder, *flags)
+    expected = [supervisor.kafka(), supervisor.settings.section("store", StoreSettings)]
+    stack_of(folder, **after)
+    worker = worker_of(supervisor)
+    assert [worker.kafka(), worker.settings.section("store", StoreSettings)] == expected
+
+
+def test_what_the_user_has_set_elsewhere_is_on_no_command_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack_of(folder, kafka=OURSELVES, cassandra=OURSELVES)
+    monkeypatch.setenv("TWOTICK_STORE__KIND", "sqlite")
+    monkeypatch.setenv("TWOTICK_STORE__CASSANDRA__PASSWORD", "s3cret")
+    command = wiring(folder).worker_command(0)
+    assert "kafka.bootstrap.servers=127.0.0.1:19001" in command
+    assert not [part for part in command if "s3cret" in part or part.startswith(STORE)]
+    monkeypatch.setenv("TWOTICK_KAFKA__BOOTSTRAP_SERVERS", "prod:9092")
+    assert not [part for part in wiring(folder).worker_command(0) if "prod" in part]
 
 
 def test_a_stack_is_up_for_a_demo_too_where_a_server_died(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
