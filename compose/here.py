@@ -61,3 +61,13 @@ def as_flags(settings: "Settings", found: Sequence[Given]) -> list[str]:
 
 def _as_text(given: Given) -> str:
     return ",".join(given.value) if isinstance(given.value, list) else str(given.value)
+
+
+def dead_servers(settings: "Settings") -> list[str]:
+    """Return which servers of the local stack were started, not stopped since, and are not there any more."""
+    from compose.sections import StackSettings
+    from compose.stacks.local import LocalStack
+
+    stack_settings = settings.section("stack", StackSettings)
+    started = LocalStack(stack_settings.folder, stack_settings.local).started()
+    return [name for name, lives in started.items() if not lives]

@@ -6,6 +6,8 @@ Only what `--help` needs is imported here; each command imports its own needs wh
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
@@ -74,7 +76,7 @@ def _twotick(
     """
     if debug:
         os.environ["TWOTICK_DEBUG"] = "1"
-    context.obj = Wiring(flags=tuple(settings or ()), config=config)
+    context.obj = context.with_resource(_telling_of_dead_servers(Wiring(flags=tuple(settings or ()), config=config)))
 
 
 def main() -> NoReturn:
@@ -128,6 +130,24 @@ def _flushed(code: int) -> int:
 def _abandon_output() -> None:
     """Let the interpreter's own last flush go nowhere, quietly."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _telling_of_dead_servers(wiring: Wiring) -> Iterator[Wiring]:
+    """Have a command that reached no server say what to do where it is one of the local stack that has died."""
+    try:
+        yield wiring
+    except Exception as error:
+        if exit_code(error) == UNREACHABLE and (died := wiring.dead_servers()):
+            advice = (
+                f"Of the local stack {', '.join(died)} died: `twotick up` mends it, `twotick status` shows more; "
+                "after `twotick down` its addresses do not count any more."
+            )
+            if hasattr(error, "hint"):
+                error.hint = f"{error.hint} {advice}".lstrip()
+            else:  # it has been told already
+                sys.stderr.write(f"hint: {advice}\n")
+        raise
 
 
 def _report(error: Exception) -> int:

@@ -55,6 +55,17 @@ class Wiring:
 
         return load(flags=self._flags, environ=os.environ, config=self._config, stack=stack)
 
+    @property
+    def uses_stack(self) -> bool:
+        """Say whether the addresses of the local stack count: it is up, and nobody set others. Raises SettingsError."""
+        return bool(self._stack_addresses)
+
+    def dead_servers(self) -> list[str]:
+        """Return which servers of the local stack have died, where its addresses count. Raises SettingsError."""
+        from compose.here import dead_servers
+
+        return dead_servers(self.settings) if self.uses_stack else []
+
     def kafka(self) -> "dict[str, Setting]":
         """Return what every Kafka client is given: `bootstrap.servers` and what is passed through.
 

@@ -1,16 +1,21 @@
 """The addresses of the local stack: they count from `up` until `down`, all or none, and for a supervisor's workers."""
 
 import os
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from compose.main import build_app
 from compose.sections import StoreSettings
 from compose.stacks.local import LocalSettings, LocalStack, processes, state
 from compose.stacks.local.processes import ProcessIdentity
 from compose.stacks.local.state import ServerRecord, StackState
 from compose.wiring import Wiring
+from consumers.errors import StoreUnavailableError
 
 OURSELVES = processes.identify(os.getpid())
 DEAD = ProcessIdentity(OURSELVES.pid if OURSELVES else 1, "of another boot")
@@ -105,11 +110,13 @@ def test_half_a_stack_counts_with_where_the_other_half_would_be(folder: Path, kn
 )
 def test_none_counts_where_an_address_is_set(folder: Path, own: str) -> None:
     stack_of(folder, kafka=OURSELVES, cassandra=OURSELVES)
-    assert {source for _, source in counted(wiring(folder, own)).values()} == {
+    found = wiring(folder, own)
+    assert {source for _, source in counted(found).values()} == {
         "default",
         "--set stack.folder",
         f"--set {own.partition('=')[0]}",
     }
+    assert not found.uses_stack
 
 
 def test_other_settings_count_beside_them(folder: Path) -> None:
@@ -148,6 +155,37 @@ def test_what_the_user_has_set_elsewhere_is_on_no_command_line(folder: Path, mon
     assert not [part for part in command if "s3cret" in part or part.startswith(STORE)]
     monkeypatch.setenv("TWOTICK_KAFKA__BOOTSTRAP_SERVERS", "prod:9092")
     assert not [part for part in wiring(folder).worker_command(0) if "prod" in part]
+
+
+def test_a_command_that_misses_a_dead_server_says_what_brings_it_back(folder: Path) -> None:
+    stack_of(folder, kafka=OURSELVES, cassandra=DEAD)
+    flags = ["--set", f"stack.folder={folder}", "--set", "store.cassandra.connect_timeout_s=1"]
+    missed = CliRunner().invoke(build_app(), [*flags, "history", "c"]).exception
+    assert isinstance(missed, StoreUnavailableError)
+    assert "Of the local stack cassandra died: `twotick up` mends it, `twotick status` shows more;" in missed.hint
+
+
+def test_a_command_that_ended_with_5_on_its_own_says_it_too(folder: Path) -> None:
+    stack_of(folder, kafka=DEAD, cassandra=DEAD)
+    ran = CliRunner().invoke(build_app(), ["--set", f"stack.folder={folder}", "status"])
+    assert (ran.exit_code, ran.stderr.startswith("hint: Of the local stack kafka, cassandra died")) == (5, True)
+
+
+def test_an_address_of_ones_own_that_is_not_reached_is_no_matter_of_the_stack(folder: Path) -> None:
+    stack_of(folder, kafka=DEAD, cassandra=DEAD)
+    flags = [f"stack.folder={folder}", "store.kind=cassandra", "store.cassandra.port=1"]
+    given = [part for flag in flags for part in ("--set", flag)]
+    missed = CliRunner().invoke(build_app(), [*given, "history", "c"]).exception
+    assert isinstance(missed, StoreUnavailableError)
+    assert "twotick up" not in missed.hint
+
+
+def test_the_whole_hint_reaches_the_terminal(folder: Path) -> None:
+    stack_of(folder, kafka=OURSELVES, cassandra=DEAD)
+    command = [sys.executable, "-m", "compose.main", "--set", f"stack.folder={folder}", "history", "c"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 5
+    assert "`twotick up` mends it, `twotick status` shows more" in done.stderr.splitlines()[-1]
 
 
 def test_a_stack_is_up_for_a_demo_too_where_a_server_died(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
