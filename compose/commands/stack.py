@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -13,6 +13,7 @@ from compose.wiring import Wiring
 
 if TYPE_CHECKING:
     from compose.stacks.local import LocalStack, ServerStatus
+    from compose.workers_here import WorkerHere
 
 _SERVERS: Final = "The local stack"
 _ENDED: Final = frozenset({"gone", "stopped"})
@@ -44,13 +45,17 @@ def _up(context: typer.Context) -> None:
     """Start real Kafka and Cassandra on this machine, without Docker, and make topics and tables.
 
     Needs Java 17 and Maven; the first start fetches the jars. Ports are on 127.0.0.1 only. What runs already is left
-    alone, what died or hangs is started again, and all other commands find the servers by themselves.
+    alone, what died or hangs is started again. From then until `down` all other commands find the servers by
+    themselves, unless the settings name some: then topics and tables are not made either.
     """
     from consumers import migrate
 
     wiring: Wiring = context.obj
     _stack(wiring).up(say)
     fresh = wiring.again()
+    if not fresh.uses_stack:
+        say("ready; no topics and tables are made: the settings name other servers (`twotick config show --sources`)")
+        return
     for step in migrate.apply(fresh.migration_targets()):
         say(f"{step.subject}: {step.what}")
     say(f"ready: Kafka at {fresh.kafka()['bootstrap.servers']}, topics and tables are there")
@@ -63,13 +68,36 @@ def _down(
     remove_data: Annotated[bool, typer.Option("--remove-data", help="Also delete all that they stored.")] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Really delete it.")] = False,
 ) -> None:
-    """Stop Kafka and Cassandra in good order. What they stored stays, but with `--remove-data --execute`."""
+    """Stop Kafka and Cassandra in good order. What they stored stays.
+
+    With `--remove-data` it goes too; then nothing is stopped or deleted, and only told, until `--execute`.
+    """
     if execute and not remove_data:
         raise typer.BadParameter("it deletes data, and goes with --remove-data alone", param_hint="--execute")
-    stack = _stack(context.obj)
-    stack.down(remove_data=remove_data and execute)
+    wiring: Wiring = context.obj
+    stack = _stack(wiring)
+    if working := [worker.node for worker in _all_workers(wiring.status_folder) if worker.state not in _ENDED]:
+        say(f"workers that run here wait for these servers until they are up again: {', '.join(working)}")
     if remove_data and not execute:
-        say(f"stopped; would delete all data, logs and ports in {stack.data_folder}: add --execute")
+        _say_what_would_go(stack)
+    else:
+        stack.down(remove_data=remove_data)
+
+
+def _say_what_would_go(stack: "LocalStack") -> None:
+    if not (known := stack.known_servers()):
+        say(f"there is nothing to stop or delete in {stack.data_folder}")
+        return
+    if living := [name for name, lives in stack.started().items() if lives]:
+        say(f"would stop {', '.join(living)}")
+    say(f"would delete all data, logs and ports of {', '.join(known)} in {stack.data_folder}")
+    say("nothing is done yet: add --execute")
+
+
+def _all_workers(folder: Path) -> "Sequence[WorkerHere]":
+    from compose.workers_here import workers
+
+    return workers(folder)
 
 
 def _status(
@@ -99,9 +127,7 @@ def _row(server: "ServerStatus") -> Mapping[str, object]:
 
 
 def _workers(folder: Path) -> Iterator[Mapping[str, object]]:
-    from compose.workers_here import workers
-
-    for worker in workers(folder):
+    for worker in _all_workers(folder):
         yield {
             "name": f"worker {worker.node}",
             "state": worker.state,
