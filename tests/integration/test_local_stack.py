@@ -3,6 +3,8 @@
 These tests kill servers, so they have a stack of their own.
 """
 
+import json
+import os
 import signal
 import socket
 import subprocess
@@ -23,6 +25,8 @@ pytestmark = [pytest.mark.local_stack, pytest.mark.slow, pytest.mark.timeout(600
 
 SMALL = LocalSettings(kafka_heap_mib=256, cassandra_heap_mib=512)
 AT_ONCE_S = 5.0
+PATIENCE_S = 180
+UNREACHABLE = 5
 LISTENING = "0A"
 
 
@@ -217,6 +221,71 @@ def processes_in(folder):
         if str(folder) in text and "java" in text.partition("\0")[0]:
             found.append(int(path.parent.name))
     return found
+
+
+class Commands:
+    """`twotick` on a stack, as its user runs it: nothing but the folders and sizes is set."""
+
+    def __init__(self, stack, home):
+        self.home = home
+        sizes = {"KAFKA_HEAP_MIB": SMALL.kafka_heap_mib, "CASSANDRA_HEAP_MIB": SMALL.cassandra_heap_mib}
+        self._environment = {
+            **os.environ,
+            "XDG_DATA_HOME": str(home),
+            "TWOTICK_STACK__FOLDER": str(stack.data_folder),
+            "TWOTICK_WORKER__SESSION_TIMEOUT_S": "6",
+            **{f"TWOTICK_STACK__LOCAL__{name}": str(size) for name, size in sizes.items()},
+        }
+
+    def begin(self, *arguments, stderr=None):
+        """Start a command."""
+        command = [sys.executable, "-m", "compose.main", *arguments]
+        return subprocess.Popen(command, env=self._environment, stdout=subprocess.DEVNULL, stderr=stderr)
+
+    def run(self, *arguments):
+        """Run a command that goes well."""
+        assert self.begin(*arguments).wait(PATIENCE_S) == 0, arguments
+
+    @contextmanager
+    def consuming(self, log):
+        """Run a worker and its supervisor."""
+        with log.open("wb") as written:
+            supervisor = self.begin("consume", "--workers", "1", "--log", "json", stderr=written)
+        try:
+            yield
+        finally:
+            supervisor.terminate()
+            supervisor.wait(60)
+
+
+def logged(log, text, **told):
+    """Return the first log line of a text, with what it tells, once it is there."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        for line in log.read_text().rpartition("\n")[0].splitlines():
+            found = json.loads(line)
+            if found["event"] == text and told.items() <= found.items():
+                return found
+        time.sleep(0.05)
+    pytest.fail(f"{text} {told} was not logged: {log.read_text()}")
+
+
+def test_workers_wait_for_a_cassandra_that_died_with_them(stack, tmp_path):
+    twotick, log = Commands(stack, tmp_path), tmp_path / "workers.log"
+    twotick.run("up")
+    with twotick.consuming(log):
+        twotick.run("send", "--as", "ann", "--to", "ben", "one", "--wait", "sent", "--timeout", str(PATIENCE_S))
+        pid = logged(log, "worker process started")["pid"]
+        stack.kill("cassandra")
+        os.kill(pid, signal.SIGKILL)
+        logged(log, "worker process ended", code=-signal.SIGKILL)
+        logged(log, "worker process ended", code=UNREACHABLE)
+        second = twotick.begin("send", "--as", "ann", "--to", "ben", "two", "--wait", "sent", "--timeout", "180")
+        twotick.run("up")
+        assert second.wait(PATIENCE_S) == 0, "nobody answered"
+    with cassandra_session(stack) as session:
+        assert {row.body for row in session.execute("SELECT body FROM twotick.messages")} == {b"one", b"two"}
+    assert not list(tmp_path.rglob("store.sqlite*"))
 
 
 def test_down_leaves_no_process_and_keeps_the_data_unless_told(stack):
