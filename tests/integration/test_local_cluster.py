@@ -126,5 +126,6 @@ def test_a_killed_node_is_seen_and_mended(cluster):
     cluster.kill("kafka-3")
     assert states(cluster)["kafka-3"] is ServerState.DIED
     assert not cluster.is_running()
+    assert cluster.addresses_until_down() == cluster.addresses()
     cluster.up(no_progress)
     assert set(states(cluster).values()) == {ServerState.RUNNING}
