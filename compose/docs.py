@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 
 import typer
 
+from compose.app import build_app
 from compose.layers import variable_of
-from compose.main import build_app
 from compose.sections import data_folder
 from compose.settings import KAFKA_DEFAULTS, SECTIONS, Known, known_settings, section_type
 from consumers.metrics import metric_rows

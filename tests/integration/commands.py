@@ -8,8 +8,8 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
+from compose.app import exit_code
 from compose.commands import verify
-from compose.main import exit_code
 from consumers.cli import dead_letters, replay
 from consumers.settings import WorkerSettings
 from consumers.stores.contract import Store

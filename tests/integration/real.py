@@ -10,7 +10,7 @@ from uuid import uuid4
 from cassandra.cluster import Session
 from typer.testing import CliRunner
 
-from compose.main import build_app, exit_code
+from compose.app import build_app, exit_code
 from compose.stacks.local import LocalStack
 from consumers.migrate import apply, targets_of
 from consumers.migrate_settings import MigrationSettings

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from compose.app import build_app
 from compose.demo import screen, show
 from compose.demo.processes import Process
 from compose.errors import ComposeError, SettingsError
-from compose.main import build_app
 
 
 @pytest.fixture(autouse=True)

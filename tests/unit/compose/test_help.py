@@ -5,8 +5,8 @@ from typing import Any
 
 import typer
 
+from compose.app import build_app
 from compose.help import reflowed
-from compose.main import build_app
 
 
 def test_paragraphs_are_one_line_each_and_lists_keep_theirs() -> None:

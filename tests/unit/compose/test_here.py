@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from compose.main import build_app
+from compose.app import build_app
 from compose.sections import StoreSettings
 from compose.stacks.local import LocalSettings, LocalStack, processes, state
 from compose.stacks.local.processes import ProcessIdentity

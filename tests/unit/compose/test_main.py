@@ -1,14 +1,15 @@
 """The command line as a whole: help, exit codes, errors as text, and readers that go away."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from compose.app import exit_code
 from compose.errors import NotFoundError, SettingsError, UnreachableError
-from compose.main import exit_code
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -34,7 +35,7 @@ def test_a_paragraph_of_help_is_wrapped_by_the_terminal_alone(tmp_path: Path) ->
 
 def test_help_loads_no_driver_and_no_validation() -> None:
     heavy = "{'confluent_kafka', 'cassandra', 'fastavro', 'pydantic', 'sqlite3', 'rich.live'}"
-    code = f"import sys; from compose.main import build_app; build_app(); print({heavy} & set(sys.modules))"
+    code = f"import sys; from compose.app import build_app; build_app(); print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
     assert done.stdout.strip() == "set()"
 
@@ -121,3 +122,22 @@ def test_what_the_output_has_no_character_for_is_shown_all_the_same(tmp_path: Pa
     for form, told in (("jsonl", "jos\\"), ("table", "jos\\xe9")):
         done = twotick(*shown, form, cwd=tmp_path, PYTHONIOENCODING="ascii")
         assert (done.returncode, told in done.stdout) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize("loaded", ["schemas.text", "compose.errors", "compose.output", "compose.wiring"])
+def test_ctrl_c_while_the_command_is_loaded_ends_it_in_silence(tmp_path: Path, loaded: str) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "compose.main", "config", "show"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(Path.cwd())}
+    # A test runner in the background ignores Ctrl-C, and what it starts would too.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
+        assert process.stderr is not None
+        told = [next(line for line in process.stderr if line.rstrip().endswith(f" {loaded}"))]
+        process.send_signal(signal.SIGINT)
+        told += process.stderr
+        assert process.wait(30) == 130
+    assert [line for line in told if not line.startswith("import time:")] == []

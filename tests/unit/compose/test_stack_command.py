@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from compose.main import build_app
+from compose.app import build_app
 from compose.stacks.errors import StackError
 from compose.stacks.local import LocalSettings, LocalStack, processes, state
 from compose.stacks.local.kafka import KafkaNode

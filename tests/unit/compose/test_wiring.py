@@ -6,8 +6,8 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner
 
+from compose.app import build_app
 from compose.errors import SettingsError
-from compose.main import build_app
 from compose.wiring import Wiring
 from consumers.cli.errors import NotFoundError
 

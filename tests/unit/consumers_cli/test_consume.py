@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import consumers.process
 import consumers.supervisor
-from compose.main import build_app
+from compose.app import build_app
 
 
 def _consume(tmp_path: Path, *arguments: str) -> int:
