@@ -78,7 +78,7 @@ EXIT_CODES: Final[Mapping[ExitCode, str]] = {
     ExitCode.UNREACHABLE: "Kafka or the store could not be reached at the start",
     ExitCode.FENCED: "another process has joined with this static member id",
     ExitCode.STUCK: "records waited and nothing moved for the watchdog's time",
-    ExitCode.LOST_RANGE: "the log no longer holds the committed position, and on_lost_range is stop",
+    ExitCode.LOST_RANGE: "the log no longer holds the committed position, and worker.on_lost_range is stop",
     ExitCode.TOPIC_CHANGED: "the events topic is not the one that the store has recorded, or not set as required",
     ExitCode.STORE_REFUSED: "the store refused: a missing table or permission, or another schema version",
     ExitCode.KAFKA_REFUSED: "Kafka refused for good: authentication, authorization, or a fatal error",

@@ -45,7 +45,7 @@ def ending_error(error: KafkaError, member: str) -> WorkerError | None:
     if _is(error, KafkaError.FENCED_INSTANCE_ID):
         return FencedError(
             f"another process has joined with the static member id {member!r}: {error.str()}",
-            "Give every worker process of the group its own node name, or set static_members = false.",
+            "Give every worker process of the group its own node name, or set worker.static_members = false.",
         )
     if _is(error, _UNRELEASED):
         return UnreleasedError(

@@ -108,4 +108,6 @@ def serve_metrics(port: int, counters: Counters, status: Callable[[], Mapping[st
     try:
         start_http_server(port, registry=registry)
     except OSError as error:
-        raise WorkerError(f"the metrics port {port} cannot be opened: {error}", "Set another metrics_port.") from None
+        raise WorkerError(
+            f"the metrics port {port} cannot be opened: {error}", "Set another worker.metrics_port."
+        ) from None

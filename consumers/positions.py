@@ -81,5 +81,5 @@ class Positions:
         if stops:
             raise LostRangeError(
                 f"partition {partition}: offsets {first} to {end - 1} are gone from the log",
-                "Find out why (retention, a topic made anew); then set on_lost_range = earliest to go on behind them.",
+                "Find out why (retention, a new topic); to go on behind them, set worker.on_lost_range = earliest.",
             )
