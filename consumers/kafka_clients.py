@@ -4,9 +4,12 @@ import logging
 from collections.abc import Mapping
 
 from consumers.settings import WorkerSettings
+from schemas.repeats import Repeats
 from schemas.topics import CONSUMER, OWNER_PRODUCER, Setting, client_config
 
 LOG = logging.getLogger("librdkafka")
+"""What Kafka's client library says itself, and the errors that it hands to us: of the same one only one is told."""
+LOG.addFilter(Repeats())
 _CONSUMERS = ("fetch.", "queued.", "group.", "session.", "heartbeat.", "max.poll.", "isolation.", "check.crcs")
 """Beginnings of the names of settings that a producer has no use for, and warns about."""
 _CLASSIC_ONLY = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")

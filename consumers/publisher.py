@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from consumers.counters import Counters
+from consumers.kafka_clients import LOG as KAFKA_LOG
 from consumers.kafka_errors import ALL_BROKERS_DOWN, is_fatal, refusal
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Publisher:
             self._fatal = True
         if error.code() == ALL_BROKERS_DOWN:
             self.down = True
-        LOG.warning("producer error", extra={"error": error.str(), "fatal": error.fatal()})
+        KAFKA_LOG.warning("[producer]: %s", error.str(), extra={"fatal": is_fatal(error)})
 
     def _remake(self) -> None:
         """Make a new producer; what the old one has not reported fails and goes out again."""

@@ -241,7 +241,7 @@ class Worker:
         """Take an error of the consumer as a whole; those that it gets over are counted."""
         self.counters.kafka_errors += 1
         self._failure = self._failure or ending_error(error, self._member)
-        LOG.warning("consumer error", extra={"error": error.str(), "fatal": is_fatal(error)})
+        KAFKA_LOG.warning("[consumer]: %s", error.str(), extra={"fatal": is_fatal(error)})
 
     def _consumer_error(self, message: Any) -> None:  # noqa: ANN401
         """Take an error that came in place of a record."""

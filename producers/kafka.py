@@ -8,12 +8,14 @@ from typing import Any, NamedTuple, Protocol
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from producers.errors import DeniedError
+from schemas.repeats import Repeats
 from schemas.topics import CONSUMER, PRODUCER, Setting, client_config
 
 LOG = logging.getLogger("producers.kafka.library")
 LOG.addHandler(logging.NullHandler())
 # One set of settings passes through to producers and consumers alike.
 LOG.addFilter(lambda record: "property and will be ignored by this" not in record.getMessage())
+LOG.addFilter(Repeats())
 
 _RECORD_BYTES_MAX = 1_048_588
 """Of one record with its overhead; what topics of the contract take at least."""
@@ -162,6 +164,9 @@ class KafkaConsumer:
 
     def topic(self, name: str, timeout_s: float) -> TopicFound:
         """Return what the cluster says about a topic. Raises KafkaException."""
+        if not self._consumer.assignment():
+            # Nothing is read yet, so nobody else takes what the library has to say: its log and its errors.
+            self._consumer.poll(0)
         cluster = self._consumer.list_topics(name, timeout=timeout_s)
         found = cluster.topics.get(name)
         partitions = 0 if found is None or found.error is not None else len(found.partitions)

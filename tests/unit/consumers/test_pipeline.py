@@ -12,6 +12,7 @@ from consumers import publisher as publisher_module
 from consumers.counters import Counters
 from consumers.errors import KafkaRefusedError, StoreRefusedError, StoreUnavailableError
 from consumers.held import HeldPartition, Stage
+from consumers.kafka_clients import LOG as KAFKA_LOG
 from consumers.kafka_errors import FATAL
 from consumers.outage import Outage
 from consumers.pipeline import Pipeline
@@ -301,6 +302,16 @@ def test_an_error_event_of_the_producer_that_refuses_ends_the_worker_and_another
     bench.errors(KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED))
     with pytest.raises(KafkaRefusedError):
         bench.turn()
+
+
+def test_an_error_that_comes_again_and_again_is_told_once(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    bench.turn()
+    # As the library logs it, and then hands it to us.
+    KAFKA_LOG.error("FAIL [rdkafka#producer-1] [thrd:h:1/1]: h:1/1: the cable was pulled (after 3ms in state UP)")
+    for _ in range(50):
+        bench.errors(KafkaError(KafkaError._TRANSPORT, "h:1/1: the cable was pulled (after 4ms in state UP)"))
+    assert caplog.text.count("the cable was pulled") == 1
+    assert bench.counters.kafka_errors == 50
 
 
 def test_a_publisher_that_was_never_pumped_has_made_nothing(bench: Bench) -> None:

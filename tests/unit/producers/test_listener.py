@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from producers import listener as module
 from producers.errors import DeniedError, OutboxFullError, UnreachableError
 from producers.health import HealthBoard
-from producers.kafka import TopicFound
+from producers.kafka import KafkaConsumer, TopicFound
 from producers.settings import ClientSettings
 from schemas.lifecycle import State
 from schemas.partitioner import partition_of
@@ -277,3 +277,17 @@ def test_health_forgets_an_error_once_kafka_answers():
     board.fail(DeniedError("no"))
     board.set(reachable=True)
     assert board.read().error is None
+
+
+def test_what_the_library_says_is_heard_while_nothing_is_assigned():
+    heard = []
+    consumer = KafkaConsumer({"bootstrap.servers": "127.0.0.1:1"}, heard.append)
+    try:
+        for _ in range(100):
+            with pytest.raises(KafkaException):
+                consumer.topic(INBOX, 0.1)
+            if heard:
+                break
+        assert heard
+    finally:
+        consumer.close()
