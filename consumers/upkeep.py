@@ -127,7 +127,9 @@ class Upkeep:
                 LOG.warning("shared tables cannot be used", extra={"error": error.message, "hint": error.hint})
             self._failures += 1
         except Exception:
-            # Such as a row that a later version wrote: the worker must not go on without hot configuration for good.
+            # Such as a row that a later version wrote, which breaks wherever it is read. It does not end the worker:
+            # no message depends on this, and a worker that is started again reads the same row. Nor the thread:
+            # the worker must not go on without hot configuration for good.
             if not self._failures:
                 LOG.exception("shared tables cannot be used: an error that nothing here foresees")
             self._failures += 1

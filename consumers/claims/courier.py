@@ -166,6 +166,8 @@ class Courier:
             LOG.log(level, "a delivery is put off", extra={"error": error.message, "hint": error.hint})
             again_at = self._now_ms() + LATER_MS
         except Exception:
+            # What a gateway answers may break a library in ways that none of its errors names. This delivery is left
+            # to its owner, who makes it again: if it ended the worker it would end the next ones too, one by one.
             LOG.exception("a delivery failed: an error that nothing here foresees")
             again_at = 0
         self._put_back(key, task, again_at)
