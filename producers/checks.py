@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from math import isnan
 
 from producers.errors import InvalidMessageError
 from schemas.identity import InvalidIdError, check_conversation, check_user, direct_conversation
@@ -11,6 +12,8 @@ from schemas.topics import VALUE_BYTES_MAX
 CONTENT_TYPE_BYTES_MAX = 255
 EXPIRES_IN_S_MAX = 10 * 366 * 24 * 3600
 DELIVERY_TIMEOUT_S_MAX = 2**31 - 1
+ROWS_MAX = 2**63 - 1
+"""What SQLite takes."""
 _ENVELOPE_BYTES_MAX = 1_024
 """Everything of an encoded SEND but ids, recipients and body, with framing and record headers: more than enough."""
 
@@ -89,7 +92,7 @@ def check(message: Outgoing, user: str, limits: Limits) -> Checked:
         content_type=content_type,
         expires_in_ms=expires_in_ms,
         expires_at_ms=expires_at_ms,
-        delivery_timeout_s=_whole(message.delivery_timeout_s, "delivery_timeout_s", DELIVERY_TIMEOUT_S_MAX),
+        delivery_timeout_s=_whole_seconds(message.delivery_timeout_s, "delivery_timeout_s", DELIVERY_TIMEOUT_S_MAX),
     )
 
 
@@ -98,7 +101,7 @@ def user_id(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise InvalidMessageError(f"{what} is {type(value).__name__}, not text", "Give a user id as str.")
     try:
-        return check_user(value, what)
+        return _unpadded(check_user(value, what), what)
     except InvalidIdError as error:
         raise InvalidMessageError(str(error), "Use a short printable id.") from None
 
@@ -110,9 +113,31 @@ def conversation_id(value: object) -> str:
             f"the conversation id is {type(value).__name__}, not text", "Give a conversation id as str."
         )
     try:
-        return check_conversation(value)
+        return _unpadded(check_conversation(value), "the conversation id")
     except InvalidIdError as error:
         raise InvalidMessageError(str(error), "Use a short printable id.") from None
+
+
+def _unpadded(value: str, what: str) -> str:
+    """Refuse an id that looks like another one: to the server " bob" is not bob, so nobody would ever hear of it."""
+    if value != value.strip():
+        raise InvalidMessageError(f"{what} {value!r} begins or ends with a blank", "Leave the blank out.")
+    return value
+
+
+def seconds(value: object, what: str) -> float:
+    """Return a time to wait. Raises ValueError."""
+    # Of nan no time is ever up.
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or isnan(value):
+        raise ValueError(f"{what} is {value!r}, it must be a number of seconds")
+    return value
+
+
+def rows(value: object, what: str) -> int:
+    """Return how many rows are asked for. Raises ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= ROWS_MAX:
+        raise ValueError(f"{what} is {value!r}, it must be a whole number from 0 to {ROWS_MAX}")
+    return value
 
 
 def _recipients(to: object, user: str, limits: Limits) -> tuple[str, ...]:
@@ -205,7 +230,10 @@ def _moment(moment: object) -> int:
     return ms
 
 
-def _whole(value: object, what: str, largest: int) -> int:
+def _whole_seconds(value: object, what: str, largest: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
-        raise InvalidMessageError(f"{what} is {value!r}, it must be a whole number from 0 to {largest}", "")
+        raise InvalidMessageError(
+            f"{what} is {value!r}, it must be a whole number from 0 to {largest}",
+            "Give whole seconds; 0: as the server has it.",
+        )
     return value

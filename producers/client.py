@@ -72,16 +72,23 @@ class Client:
         `outbox` is the file, by default one for the user in the platform's data folder. `kafka` holds librdkafka
         settings by their own names. An `offline` client only writes and reads the outbox. Raises
         InvalidMessageError for a bad user id, PinnedSettingError for a setting that delivery depends on, ClientError
-        where no server is named.
+        where no server is named or the settings are none.
         """
         self.user = checks.user_id(user, "the user id")
-        self.settings = settings or ClientSettings()
+        self.settings = ClientSettings() if settings is None else settings
+        if not isinstance(self.settings, ClientSettings):
+            raise ClientError(f"settings is {type(settings).__name__}", "Give twotick's ClientSettings(...).")
         # Resolved once: a thread connects after the program has changed its folder, and two names of one file share
         # one lock.
         self.path = (Path(outbox) if outbox is not None else default_outbox(user)).resolve()
         self._kafka: dict[str, Setting] = dict(kafka or {})
         if bootstrap_servers is not None or "bootstrap.servers" not in self._kafka:
             self._kafka["bootstrap.servers"] = "127.0.0.1:9092" if bootstrap_servers is None else bootstrap_servers
+        if not isinstance(self._kafka["bootstrap.servers"], str):
+            raise ClientError(
+                f"bootstrap_servers is {type(self._kafka['bootstrap.servers']).__name__}",
+                'Give one text, several servers separated by commas: "host:port,host:port".',
+            )
         if not self._kafka["bootstrap.servers"]:
             raise ClientError("bootstrap_servers is empty", "Name host:port, or leave it out for 127.0.0.1:9092.")
         client_config(self._kafka, PRODUCER)
@@ -234,10 +241,10 @@ class Client:
         after a restart. That is noted for many at once, so after a crash those of the last second come again too, at
         most 100; `mark_taken` and `mark_read` note it at once. That a message was delivered has been told by then;
         that it was read is `mark_read`. Loops in one client share the messages; of several processes with one outbox
-        each gets all that nobody has dealt with.
+        each gets all that nobody has dealt with. Raises ValueError for a time that nobody can wait for.
         """
         self._check_open()
-        return self._inbox.messages(timeout_s)
+        return self._inbox.messages(None if timeout_s is None else checks.seconds(timeout_s, "timeout_s"))
 
     def __iter__(self) -> Iterator[Incoming]:
         return self.incoming()
@@ -248,14 +255,16 @@ class Client:
         return self._outbox.mark_read(_raw(message))
 
     def mark_taken(self, message: Incoming) -> None:
-        """Say that a message was dealt with, before the next one is asked for."""
+        """Say that a message was dealt with, before the next one is asked for. Raises UnknownMessageError."""
         self._check_open()
+        if not isinstance(message, Incoming):
+            raise UnknownMessageError(f"{message!r} is no message that came in", "Give one that incoming() yielded.")
         self._views.take([message.arrival])
 
     def listing(self, limit: int = 100, *, pending_only: bool = False) -> list[Outlook]:
-        """Return the newest own messages, newest first."""
+        """Return the newest own messages, newest first. Raises ValueError for a limit that is no number of them."""
         self._check_open()
-        return self._views.listing(limit, pending_only=pending_only)
+        return self._views.listing(checks.rows(limit, "limit"), pending_only=pending_only)
 
     def retry_now(self, message: Sent | str | None = None) -> int:
         """Make what is unanswered due at once, all or one message; return how many events."""
@@ -281,10 +290,11 @@ class Client:
     def flush(self, timeout_s: float) -> int:
         """Wait up to `timeout_s` seconds until Kafka has confirmed all; return how many events it has not.
 
-        Those stay in the outbox. Confirmed is not answered: `Sent.wait` waits for an answer.
+        Those stay in the outbox. Confirmed is not answered: `Sent.wait` waits for an answer. Raises
+        ValueError for a time that nobody can wait for.
         """
         self._check_open()
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + checks.seconds(timeout_s, "timeout_s")
         backlog = self._wiring.backlog()
         never = threading.Event()
         while True:
@@ -297,15 +307,17 @@ class Client:
     def close(self, flush_timeout_s: float | None = None) -> None:
         """Flush for a bounded time, stop, and close the outbox; a second call does nothing.
 
-        What Kafka has not confirmed stays in the outbox and goes out at the next start.
+        What Kafka has not confirmed stays in the outbox and goes out at the next start. Raises ValueError for a time
+        that nobody can wait for.
         """
+        default_s = self.settings.close_timeout_s
+        timeout_s = default_s if flush_timeout_s is None else checks.seconds(flush_timeout_s, "flush_timeout_s")
         if self._closed:
             return
         if os.getpid() != self._pid:
             # The threads and connections are the parent's.
             self._closed = True
             return
-        timeout_s = self.settings.close_timeout_s if flush_timeout_s is None else flush_timeout_s
         if self._opened and timeout_s > 0 and self._health.read().pumping:
             self._at_close(partial(self.flush, timeout_s))
         self._closed = True

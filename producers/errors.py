@@ -15,6 +15,9 @@ class ClientError(Exception):
 class InvalidMessageError(ClientError, ValueError):
     """Refused before anything was written: the message breaks a rule that no resend can mend."""
 
+    exit_code = 2
+    """What a command was given, in its arguments or its settings, makes no message."""
+
 
 class ClientClosedError(ClientError):
     """The client was closed, or belongs to the process that this one was forked from."""

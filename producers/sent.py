@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from producers.checks import seconds
 from producers.database import Database
 from producers.errors import ClientClosedError, ClientError, DeliveryFailedError, UnknownMessageError, WaitTimeoutError
 from producers.health import HealthBoard
@@ -90,12 +91,12 @@ class Sent:
 
         `timeout_s` is in seconds, None waits for ever. Raises DeliveryFailedError when it failed, WaitTimeoutError
         (retriable: the outbox goes on) when time is up, what keeps the client from working at all, such as DeniedError,
-        ClientClosedError where it is closed meanwhile, and ValueError for a state that nobody can wait for.
+        ClientClosedError where it is closed meanwhile, and ValueError for a state or a time that nobody can wait for.
         """
         if state not in _TARGETS:
             raise ValueError(f"state is {state!r}, it must be one of {', '.join(_TARGETS)}")
         target = _TARGETS[state]
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else time.monotonic() + seconds(timeout_s, "timeout_s")
         while True:
             generation = self._database.generation
             found = self.outlook()

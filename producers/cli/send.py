@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from io import BufferedReader
 
+    from producers.checks import Limits
     from producers.cli.lines import BadLine, GoodLine
     from producers.cli.load import Load
     from producers.client import Client
@@ -115,6 +116,7 @@ def _send(  # noqa: PLR0913 - one parameter an option
             result = _send_file(me, file, strict=strict)
         elif count is not None:
             prefix = f"load-{time.time_ns():x}-"
+            _check_load(me.settings.limits, size=size, recipients=recipients)
             load = _load(count, rate, size, conversations, recipients, tuple(to or ()), prefix)
             result = _Result(_send_load(me, load), 0)
         else:
@@ -143,6 +145,18 @@ def _check_together(context: typer.Context, what: str) -> None:
             raise UsageError(
                 f"{option.opts[0]} says nothing about {_NAMES[what]}",
                 "It goes with " + " or with ".join(_NAMES[kind] for kind in about) + ".",
+            )
+
+
+def _check_load(limits: "Limits", *, size: int, recipients: int) -> None:
+    """Refuse what would take the memory before the first message is refused. Raises UsageError."""
+    for option, given, most in (
+        ("--size", size, limits.body_bytes_max),
+        ("--recipients", recipients, limits.recipients_max),
+    ):
+        if given > most:
+            raise UsageError(
+                f"{option} is {given}, {most} are allowed", "Give less, or raise the limit in client.limits."
             )
 
 

@@ -85,7 +85,20 @@ def test_an_aware_moment_is_the_same_in_every_zone():  # case A7
     assert checked(expires_at=there).expires_at_ms == checked(expires_at=there.astimezone(UTC)).expires_at_ms
 
 
-@pytest.mark.parametrize("value", ["", None, 5, "a\tb", "x" * 129])
+@pytest.mark.parametrize("value", ["", None, 5, "a\tb", "x" * 129, " bob", "bob ", "\u3000bob"])
 def test_a_bad_user_is_no_client(value):
     with pytest.raises(InvalidMessageError):
         user_id(value, "the user id")
+
+
+def test_ids_that_look_like_another_are_refused_wherever_they_stand():
+    for wrong in ({"to": " bob"}, {"to": ["bob", "carol "]}, {"conversation": " c"}):
+        with pytest.raises(InvalidMessageError, match="begins or ends with a blank") as refused:
+            checked(**wrong)
+        assert refused.value.hint
+
+
+def test_every_refusal_says_what_to_do():
+    with pytest.raises(InvalidMessageError, match="delivery_timeout_s is -1") as refused:
+        checked(delivery_timeout_s=-1)
+    assert refused.value.hint

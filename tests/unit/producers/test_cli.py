@@ -94,8 +94,24 @@ def test_wrong_usage(run, arguments):
     assert error.hint
 
 
-def test_a_refused_text_writes_nothing(run):
-    assert isinstance(run("send", "hi", "--to", "alice").exception, InvalidMessageError)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["hi", "--to", "alice"],
+        ["hi", "--to", " bob"],
+        ["hi", "--to", "bob", "--expires-in", -1],
+        ["hi", "--to", "bob", "--expires-in", "nan"],
+        ["--count", 3, "--to", "alice"],
+        ["--count", 2_000, "--size", 99_999_999],
+        ["--count", 3, "--recipients", 300],
+    ],
+)
+def test_refused_options_write_nothing_and_end_with_2(run, arguments):
+    run.factory.offline = True
+    error = run("send", *arguments).exception
+    assert isinstance(error, (InvalidMessageError, UsageError))
+    assert error.exit_code == 2
+    assert error.hint
     assert rows(run("outbox", "list")) == []
 
 

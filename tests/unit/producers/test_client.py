@@ -93,9 +93,35 @@ def test_what_is_no_message_no_callback_and_no_address_is_refused_in_words(tmp_p
             me.send_many(["x"])
         with pytest.raises(TypeError, match="the callback is NoneType"):
             me.on_tick(None)
+        with pytest.raises(UnknownMessageError, match="'x' is no message that came in"):
+            me.mark_taken("x")
     for empty in ({"bootstrap_servers": ""}, {"kafka": {"bootstrap.servers": ""}}):
         with pytest.raises(ClientError, match="bootstrap_servers is empty"):
             Client("alice", outbox=tmp_path / "alice.sqlite", **empty)
+    for wrong in ({"bootstrap_servers": ["a:1", "b:2"]}, {"kafka": {"bootstrap.servers": ["a:1"]}}, {"settings": {}}):
+        with pytest.raises(ClientError, match=r"is (list|dict)") as refused:
+            Client("alice", outbox=tmp_path / "alice.sqlite", **wrong)
+        assert refused.value.hint
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("timeout_s", [float("nan"), "x", True, [1]])
+def test_a_time_that_nobody_can_wait_for_is_refused(tmp_path, timeout_s):
+    with Client("alice", outbox=tmp_path / "alice.sqlite", offline=True) as me:
+        sent = me.send(to="bob", body="hi")
+        for call in (lambda wait_s: sent.wait("read", timeout_s=wait_s), me.incoming, me.flush, me.close):
+            with pytest.raises(ValueError, match="it must be a number of seconds"):
+                call(timeout_s)
+        assert me.flush(0) == 1
+
+
+@pytest.mark.parametrize("limit", [-1, 2**70, "x", 1.5, True])
+def test_a_listing_of_no_number_of_messages_is_refused(tmp_path, limit):
+    with Client("alice", outbox=tmp_path / "alice.sqlite", offline=True) as me:
+        me.send(to="bob", body="hi")
+        with pytest.raises(ValueError, match=r"limit is .*, it must be a whole number"):
+            me.listing(limit)
+        assert (len(me.listing(0)), len(me.listing(2**63 - 1))) == (0, 1)
 
 
 def test_a_slow_program_hears_little_again_after_a_crash(tmp_path, monkeypatch):
