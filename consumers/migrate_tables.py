@@ -110,7 +110,7 @@ class CassandraTables:
                 StepKind.DIFFERENCE,
                 f"keyspace {self._store.keyspace}",
                 f"its replication is {dict(found)}, the settings say {wanted}",
-                "Change keyspace_replication, or alter the keyspace and repair it.",
+                "Change migrate.keyspace_replication, or alter the keyspace and repair it.",
             )
         ]
 

@@ -310,7 +310,7 @@ def test_an_error_that_comes_again_and_again_is_told_once(bench: Bench, caplog: 
     KAFKA_LOG.error("FAIL [rdkafka#producer-1] [thrd:h:1/1]: h:1/1: the cable was pulled (after 3ms in state UP)")
     for _ in range(50):
         bench.errors(KafkaError(KafkaError._TRANSPORT, "h:1/1: the cable was pulled (after 4ms in state UP)"))
-    assert caplog.text.count("the cable was pulled") == 1
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert bench.counters.kafka_errors == 50
 
 
