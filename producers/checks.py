@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from math import isnan
+from math import inf
 
 from producers.errors import InvalidMessageError
 from schemas.identity import InvalidIdError, check_conversation, check_user, direct_conversation
@@ -12,6 +12,8 @@ from schemas.topics import VALUE_BYTES_MAX
 CONTENT_TYPE_BYTES_MAX = 255
 EXPIRES_IN_S_MAX = 10 * 366 * 24 * 3600
 DELIVERY_TIMEOUT_S_MAX = 2**31 - 1
+WAIT_S_MAX = 1e9
+"""Longer than any program runs; a clock can add it."""
 ROWS_MAX = 2**63 - 1
 """What SQLite takes."""
 _ENVELOPE_BYTES_MAX = 1_024
@@ -126,11 +128,11 @@ def _unpadded(value: str, what: str) -> str:
 
 
 def seconds(value: object, what: str) -> float:
-    """Return a time to wait. Raises ValueError."""
-    # Of nan no time is ever up.
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or isnan(value):
+    """Return a time to wait; what is below 0 is 0. Raises ValueError."""
+    # Said so that nan, of which no time is ever up, is refused too.
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value <= inf:
         raise ValueError(f"{what} is {value!r}, it must be a number of seconds")
-    return value
+    return min(max(value, 0), WAIT_S_MAX)
 
 
 def rows(value: object, what: str) -> int:

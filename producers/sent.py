@@ -96,7 +96,8 @@ class Sent:
         if state not in _TARGETS:
             raise ValueError(f"state is {state!r}, it must be one of {', '.join(_TARGETS)}")
         target = _TARGETS[state]
-        deadline = None if timeout_s is None else time.monotonic() + seconds(timeout_s, "timeout_s")
+        wait_s = None if timeout_s is None else seconds(timeout_s, "timeout_s")
+        deadline = None if wait_s is None else time.monotonic() + wait_s
         while True:
             generation = self._database.generation
             found = self.outlook()
@@ -105,7 +106,7 @@ class Sent:
             self._raise_what_blocks()
             left_s = _WAIT_S if deadline is None else deadline - time.monotonic()
             if left_s <= 0:
-                raise self._timed_out(found, state, timeout_s or 0.0)
+                raise self._timed_out(found, state, wait_s or 0.0)
             self._database.wait_for_change(generation, min(_WAIT_S, left_s))
 
     def _raise_what_blocks(self) -> None:

@@ -43,8 +43,8 @@ def test_an_event_of_a_hot_conversation_costs_no_more_than_any_other() -> None:
     chance = random.Random(1)
     spread = [f"c{chance.randrange(400)}" for _ in range(EVENTS)]
     half = ["hot" if n % 2 else name for n, name in enumerate(spread)]
-    # Lines and not time, which a busy machine tells wrong; what is compiled runs none.
-    assert fold_lines(half) < 1.1 * fold_lines(spread)
+    # Lines and not time, which a busy machine tells wrong. Of about 220 an event; few where the fold is compiled.
+    assert fold_lines(half) < fold_lines(spread) + 10 * EVENTS
 
 
 def test_a_batch_writes_a_hot_conversation_once() -> None:

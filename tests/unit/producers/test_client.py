@@ -112,7 +112,11 @@ def test_a_time_that_nobody_can_wait_for_is_refused(tmp_path, timeout_s):
         for call in (lambda wait_s: sent.wait("read", timeout_s=wait_s), me.incoming, me.flush, me.close):
             with pytest.raises(ValueError, match="it must be a number of seconds"):
                 call(timeout_s)
-        assert me.flush(0) == 1
+        for short in (0, -(10**400), float("-inf")):
+            assert me.flush(short) == 1
+        me.cancel(sent)
+        for long in (10**400, float("inf")):
+            assert me.flush(long) == 0
 
 
 @pytest.mark.parametrize("limit", [-1, 2**70, "x", 1.5, True])
