@@ -34,13 +34,6 @@ READY_S: Final = 300.0
 ROUND_TRIP_S: Final = 10.0
 INSIDE: Final = 19092
 
-_ONE_COPY: Final = {
-    "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
-    "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
-    "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
-    "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": "1",
-    "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR": "1",
-}
 _KAFKA: Final = {
     "KAFKA_PROCESS_ROLES": "broker,controller",
     "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
@@ -67,6 +60,19 @@ _CASSANDRA: Final = {
     " -Dcassandra.settings.commitlog_sync=batch -Dcassandra.settings.commitlog_sync_period=0ms"
     f" -Dcassandra.skip_wait_for_gossip_to_settle=0 -Dcassandra.ring_delay_ms=1 {QUICK_JAVA}",
 }
+
+
+def _own_topics(copies: int) -> dict[str, str]:
+    """Say how many copies Kafka keeps of groups' offsets and the like, whatever an image does by itself."""
+    of_topics = {
+        f"KAFKA_{topic}_REPLICATION_FACTOR": str(copies)
+        for topic in ("OFFSETS_TOPIC", "TRANSACTION_STATE_LOG", "SHARE_COORDINATOR_STATE_TOPIC")
+    }
+    in_sync = {
+        f"KAFKA_{topic}_MIN_ISR": str(max(1, copies - 1))
+        for topic in ("TRANSACTION_STATE_LOG", "SHARE_COORDINATOR_STATE_TOPIC")
+    }
+    return of_topics | in_sync
 
 
 class Box:
@@ -169,7 +175,7 @@ class KafkaServer(Server):
         outside = choose_free()
         container = engine.container(IMAGES["kafka"]).with_envs(
             **_KAFKA,
-            **(_ONE_COPY if of == 1 else {}),
+            **_own_topics(copies=min(of, 3)),
             CLUSTER_ID="5L6g3nShT-eMCtK--X86sw",
             KAFKA_NODE_ID=str(number),
             KAFKA_CONTROLLER_QUORUM_VOTERS=voters,
