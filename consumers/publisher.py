@@ -18,6 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from consumers.counters import Counters
 from consumers.kafka_clients import LOG as KAFKA_LOG
 from consumers.kafka_errors import ALL_BROKERS_DOWN, is_fatal, refusal
+from consumers.outage import KafkaOutage
 
 if TYPE_CHECKING:
     from consumers.errors import KafkaRefusedError
@@ -57,16 +58,17 @@ class Publication:
 class Publisher:
     """One idempotent producer, made when it is first pumped and remade when it turns fatal. For one thread."""
 
-    def __init__(self, make: Callable[[Callable[[KafkaError], None]], Producer], counters: Counters) -> None:
+    def __init__(
+        self, make: Callable[[Callable[[KafkaError], None]], Producer], counters: Counters, outage: KafkaOutage
+    ) -> None:
         self._make = make
         self._counters = counters
+        self._outage = outage
         self._waiting: deque[Publication] = deque()
         self._reported: list[Publication] = []
         self._later: deque[tuple[float, Publication]] = deque()
         self._fatal = False
         self._refused: KafkaRefusedError | None = None
-        self.down = False
-        """Whether no broker could be reached when last tried."""
         self._producer: Any = None
 
     def submit(self, publication: Publication) -> None:
@@ -90,8 +92,7 @@ class Publisher:
         """
         if self._producer is None:
             self._producer = self._make(self._error)
-        if self._producer.poll(wait_s):
-            self.down = False
+        self._producer.poll(wait_s)
         if self._fatal:
             self._remake()
         now = monotonic()
@@ -138,6 +139,7 @@ class Publisher:
                 publication.records, publication.failed = iter(publication.failed), []
                 self._later.append((now + RETRY_S, publication))
             else:
+                self._outage.over()
                 publication.done()
         self._reported = unreported
 
@@ -148,7 +150,7 @@ class Publisher:
         if is_fatal(error):
             self._fatal = True
         if error.code() == ALL_BROKERS_DOWN:
-            self.down = True
+            self._outage.said(monotonic())
         KAFKA_LOG.warning("[producer]: %s", error.str(), extra={"fatal": is_fatal(error)})
 
     def _remake(self) -> None:

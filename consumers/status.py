@@ -9,9 +9,8 @@ from consumers import clock
 from consumers.assignment import Assignment
 from consumers.counters import Counters
 from consumers.held import HeldPartition, Stage
-from consumers.outage import Outage
+from consumers.outage import KafkaOutage, Outage
 from consumers.owner import PartitionOwner
-from consumers.publisher import Publisher
 from consumers.statistics.observed import Observation, Observed
 from schemas.topics import EVENTS
 
@@ -36,14 +35,14 @@ class Status:
         generation: int,
         assignment: Assignment,
         outage: Outage,
-        publisher: Publisher,
+        kafka_outage: KafkaOutage,
         counters: Counters,
     ) -> None:
         self._node = node
         self._generation = generation
         self._assignment = assignment
         self._outage = outage
-        self._publisher = publisher
+        self._kafka_outage = kafka_outage
         self._counters = counters
         self._consumer: Watermarks | None = None
 
@@ -77,7 +76,7 @@ class Status:
             return "draining"
         if self._outage.active:
             return "store-down"
-        if self._publisher.down:
+        if self._kafka_outage.active(monotonic()):
             return "kafka-down"
         return "running" if self._assignment.owned() else "waiting"
 
@@ -88,7 +87,7 @@ class Status:
         return {
             **self._head(turns, now_ms),
             "state": self.state(stopping=stopping),
-            "cause": self._outage.cause or ("no broker answers" if self._publisher.down else ""),
+            "cause": self._outage.cause or ("no broker answers" if self._kafka_outage.active(monotonic()) else ""),
             "generation": self._generation,
             "config_version": config_version,
             "waiting": sorted(held.partition for held in every if held.stage is Stage.TAKING),

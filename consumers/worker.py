@@ -25,9 +25,9 @@ from consumers.held import HeldPartition, Stage
 from consumers.intake import Intake
 from consumers.kafka_clients import LOG as KAFKA_LOG
 from consumers.kafka_clients import consumer_config, member_of, producer_config
-from consumers.kafka_errors import POSITION_GONE, ending_error, is_fatal
+from consumers.kafka_errors import ALL_BROKERS_DOWN, POSITION_GONE, ending_error, is_fatal
 from consumers.logs import set_level
-from consumers.outage import Outage
+from consumers.outage import KafkaOutage, Outage
 from consumers.pipeline import Pipeline
 from consumers.publisher import Publisher
 from consumers.reading import BUSY_WAIT_S, Reader
@@ -84,7 +84,8 @@ class Worker:
             upkeep.bind(self.counters)
         self._intake = Intake(codec.decode, VALUE_BYTES_MAX, settings.operators)
         self._outage = Outage(settings.retry_first_s, settings.retry_s_max)
-        self._publisher = Publisher(self._make_producer, self.counters)
+        self._kafka_outage = KafkaOutage()
+        self._publisher = Publisher(self._make_producer, self.counters, self._kafka_outage)
         self._pipeline = Pipeline(store, self._publisher, codec.encode, self._outage, self.counters, gateway=gateway)
         self._reminders = Reminders(store, self._pipeline, self.counters)
         self._gateway = gateway or Nobody()
@@ -104,7 +105,7 @@ class Worker:
             generation=topic.generation,
             assignment=self._assignment,
             outage=self._outage,
-            publisher=self._publisher,
+            kafka_outage=self._kafka_outage,
             counters=self.counters,
         )
         self._consumer: Any = None
@@ -241,6 +242,8 @@ class Worker:
         """Take an error of the consumer as a whole; those that it gets over are counted."""
         self.counters.kafka_errors += 1
         self._failure = self._failure or ending_error(error, self._member)
+        if error.code() == ALL_BROKERS_DOWN:
+            self._kafka_outage.said(monotonic())
         KAFKA_LOG.warning("[consumer]: %s", error.str(), extra={"fatal": is_fatal(error)})
 
     def _consumer_error(self, message: Any) -> None:  # noqa: ANN401
@@ -297,7 +300,7 @@ class Worker:
 
     def _look_for_progress(self, now: float) -> None:
         """End the worker where records wait and nothing moves, so that another takes over."""
-        if self._outage.active or self._publisher.down:
+        if self._outage.active or self._kafka_outage.active(now):
             self._progress.excuse(now)
         seen = [(held.partition, owner.position, owner.low_water) for held, owner in self._assignment.owned()]
         lag = self._status.lag_records()

@@ -13,8 +13,8 @@ from consumers.counters import Counters
 from consumers.errors import KafkaRefusedError, StoreRefusedError, StoreUnavailableError
 from consumers.held import HeldPartition, Stage
 from consumers.kafka_clients import LOG as KAFKA_LOG
-from consumers.kafka_errors import FATAL
-from consumers.outage import Outage
+from consumers.kafka_errors import ALL_BROKERS_DOWN, FATAL
+from consumers.outage import HEARD_S, KafkaOutage, Outage
 from consumers.pipeline import Pipeline
 from consumers.publisher import Publication, Publisher
 from consumers.stores.contract import Rows
@@ -133,7 +133,8 @@ class Bench:
         monkeypatch.setattr(publisher_module, "monotonic", lambda: self.now)
         self.producers: list[FakeProducer] = []
         self.counters = Counters()
-        self.publisher = Publisher(self._make, self.counters)
+        self.kafka_outage = KafkaOutage()
+        self.publisher = Publisher(self._make, self.counters, self.kafka_outage)
         self.store = FakeStore()
         self.outage = Outage(1.0, 4.0)
         store: Any = self.store
@@ -302,6 +303,24 @@ def test_an_error_event_of_the_producer_that_refuses_ends_the_worker_and_another
     bench.errors(KafkaError(KafkaError.SASL_AUTHENTICATION_FAILED))
     with pytest.raises(KafkaRefusedError):
         bench.turn()
+
+
+def test_that_no_broker_is_reached_counts_until_one_reports_or_it_is_not_said_any_more(bench: Bench) -> None:
+    bench.batch(send(1))
+    bench.store.answer(0)
+    bench.turn()
+    bench.producer.poll = lambda _timeout: bench.errors(KafkaError(ALL_BROKERS_DOWN)) or 1  # events are counted too
+    bench.turn()
+    del bench.producer.poll
+    bench.producer.report(KafkaError(KafkaError._MSG_TIMED_OUT))
+    bench.turn()
+    assert bench.kafka_outage.active(bench.now)
+    assert not bench.kafka_outage.active(bench.now + HEARD_S)
+    bench.now += publisher_module.RETRY_S
+    bench.turn()
+    bench.producer.report()
+    bench.turn()
+    assert not bench.kafka_outage.active(bench.now)
 
 
 def test_an_error_that_comes_again_and_again_is_told_once(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:

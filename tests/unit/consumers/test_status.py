@@ -7,6 +7,7 @@ from confluent_kafka import OFFSET_INVALID, TopicPartition
 
 from consumers.counters import Counters
 from consumers.held import HeldPartition, Stage
+from consumers.outage import KafkaOutage
 from consumers.status import Status
 from tests.unit.consumers.world import owner_of
 
@@ -28,7 +29,7 @@ def lag(*, end: int, heard: int) -> int:
     held = HeldPartition(0)
     held.stage, held.owner, held.end = Stage.OWNED, owner_of(), end
     assignment: Any = SimpleNamespace(owned=lambda: [(held, held.owner)], held={0: held})
-    parts: dict[str, Any] = {"outage": None, "publisher": None, "counters": None}
+    parts: dict[str, Any] = {"outage": None, "kafka_outage": None, "counters": None}
     status = Status(node="n", generation=1, assignment=assignment, **parts)
     status.bind(Consumer(heard))
     return status.lag_records()
@@ -64,7 +65,7 @@ def test_partitions_may_come_while_the_metrics_are_asked_for() -> None:
     assignment: Any = SimpleNamespace(owned=list, held=held)
     parts: dict[str, Any] = {
         "outage": SimpleNamespace(active=False, cause=""),
-        "publisher": SimpleNamespace(down=False),
+        "kafka_outage": KafkaOutage(),
         "counters": Counters(),
     }
     status = Status(node="n", generation=1, assignment=assignment, **parts)

@@ -1,15 +1,18 @@
 """A worker's turn, without servers: when what waits is folded, how much of it at once, and when it has to wait."""
 
+import contextlib
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from consumers import pipeline as pipeline_module
 from consumers import worker as worker_module
 from consumers.batching import FOLDED_AT_ONCE
-from consumers.errors import OwnerFencedError, StoreUnavailableError
+from consumers.errors import OwnerFencedError, StoreUnavailableError, StuckError
 from consumers.held import HeldPartition, Stage
+from consumers.kafka_errors import ALL_BROKERS_DOWN
 from consumers.settings import WorkerSettings
 from consumers.stores.contract import TopicRecord
 from consumers.worker import Worker
@@ -35,7 +38,7 @@ class Turns:
         self.worker = Worker(kafka={}, store=store, settings=settings, topic=topic, node="n", codec=PLAIN)
         worker: Any = self.worker
         worker._lease_at = worker._report_at = worker._commit_at = worker._remind_at = 1e9
-        worker._publisher = SimpleNamespace(pump=lambda *_: None, unsent=0, down=False)
+        worker._publisher = SimpleNamespace(pump=lambda *_: None, unsent=0)
         worker._reader = SimpleNamespace(read=lambda _: (), keep_polling=lambda _: worker._pipeline.serve())
         self.pipeline = worker._pipeline
         self.held = HeldPartition(0)
@@ -84,6 +87,24 @@ def test_a_read_that_failed_is_made_again_after_a_wait_though_something_else_was
     turns.now += 1
     turns.turn()
     assert (len(turns.store.reads), turns.held.waiting) == (2, [])
+
+
+@pytest.mark.parametrize("is_said", [True, False])
+def test_records_that_wait_while_no_broker_is_reached_do_not_end_the_worker(turns: Turns, *, is_said: bool) -> None:
+    """Liveness means that the loop moves; a server that is down never fails it."""
+    turns.own(owner_of(), send(1))
+    turns.held.end = 1
+    worker: Any = turns.worker
+    worker._report_at = 0
+    began = turns.now
+    with contextlib.nullcontext() if is_said else pytest.raises(StuckError):
+        while turns.now < began + 300:
+            if is_said:
+                worker._consumer_error_event(KafkaError(ALL_BROKERS_DOWN))
+            turns.now += 10
+            worker._turn_at = turns.now
+            worker._turn()
+    assert (turns.now - began >= 300) == is_said
 
 
 def test_what_a_later_owner_has_is_not_waited_for_when_it_goes(turns: Turns) -> None:
