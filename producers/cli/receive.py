@@ -1,11 +1,23 @@
 """`twotick receive`: what came in, and what comes."""
 
+import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from producers.cli.ports import EXIT_INTERRUPTED, ClientFactory, Form, OutboxFile, Output, User, user_of
+from producers.cli.ports import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_UNREACHABLE,
+    ClientFactory,
+    Form,
+    OutboxFile,
+    Output,
+    User,
+    user_of,
+)
+from schemas.text import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -36,7 +48,8 @@ def _receive(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Show messages that came in and were not shown yet, each as it comes.
 
-    A message counts as shown, and with `--read` as read, when it is written to standard output.
+    A message counts as shown, and with `--read` as read, when it is written to standard output. Exits with 5 where
+    Kafka was not reached, so that there may be more.
     """
     factory: ClientFactory = context.obj
     try:
@@ -50,8 +63,23 @@ def _receive(  # noqa: PLR0913 - one parameter an option
                 show = factory.follow(_COLUMNS, output)
                 for message in messages:
                     show(_row(message))
+            code = _told_if_cut_off(me)
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None
+    if code:
+        raise typer.Exit(code)
+
+
+def _told_if_cut_off(me: "Client") -> int:
+    """Say where Kafka could not be asked, so that there may be more; return the exit code."""
+    health = me.health()
+    if health.error is not None:
+        sys.stderr.write(f"{harmless(health.error.message)}. {health.error.hint}\n")
+        return EXIT_UNREACHABLE if health.error.retriable else EXIT_FAILED
+    if health.reachable is False:
+        sys.stderr.write("Kafka was not reached: there may be more\n")
+        return EXIT_UNREACHABLE
+    return 0
 
 
 def _messages(

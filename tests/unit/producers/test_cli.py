@@ -391,8 +391,25 @@ def test_an_outbox_that_is_not_there_is_not_made(run, command):
     assert not run.factory.outbox_path("alcie").exists()
 
 
-def test_receiving_and_watching_nothing_end(run):
-    assert run("receive", "--as", "bob", "--timeout", 0).exit_code == 0
+@pytest.mark.parametrize(
+    ("health", "code", "said"),
+    [
+        ({"reachable": True}, 0, ""),
+        ({}, 0, ""),
+        ({"reachable": False}, 5, "there may be more"),
+        ({"error": UnreachableError("no broker", "Look.")}, 5, "no broker. Look."),
+        ({"error": DeniedError("no", "Look at the ACLs.")}, 1, "no. Look at the ACLs."),
+    ],
+)
+def test_receiving_says_where_there_may_be_more(run, told, health, code, said):
+    told(**health)
+    result = run("receive", "--timeout", 0)
+    assert result.exit_code == code
+    assert said in result.stderr
+    assert bool(result.stderr) == bool(said)
+
+
+def test_watching_nothing_ends(run):
     assert run("watch", "--timeout", 0.01).exit_code == 0
 
 
