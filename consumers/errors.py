@@ -141,8 +141,8 @@ class TopicUnrecordedError(WorkerError):
         super().__init__(
             f"the store has no record of {topic}, but the group {group} has committed offsets in {begun} of "
             f"{partitions} partitions: what it has finished is in another store",
-            "Check the store's settings, its kind first, and worker.group (`twotick config show`). Where this store is "
-            "meant, `twotick replay --execute` fills it from the log and records the topic.",
+            "Check the store's settings, its kind first, and worker.group (`twotick config show`). Where the other one "
+            "is lost, set worker.group to a new name: a new group folds all that the log holds into this store.",
         )
 
 

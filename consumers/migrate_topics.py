@@ -164,9 +164,10 @@ class TopicRecording:
 
     def plan(self) -> Sequence[Step]:
         """Return whether a record is to be made or replaced."""
-        there = EVENTS in found_topics(self._admin)
-        if not there or any(step.kind is StepKind.CHANGE for step in self._tables.plan()):
-            return [_recording(1, _NOTHING, self._doubt() if there else "")]
+        topic = found_topics(self._admin).get(EVENTS)
+        if topic is None or any(step.kind is StepKind.CHANGE for step in self._tables.plan()):
+            # The record cannot be seen yet. A group that has begun has made it: these are tables of a new version.
+            return [] if topic and self._begun(topic.partitions) else [_recording(1, _NOTHING)]
         store = self._open_store()
         try:
             known = store.topic_record(EVENTS)
@@ -196,18 +197,14 @@ class TopicRecording:
         finally:
             store.close()
 
-    def _doubt(self) -> str:
-        """Return what to mind where nobody can see yet whether the store has a record; empty for a new group."""
-        partitions = found_topics(self._admin)[EVENTS].partitions
-        if not (begun := partitions_begun(self._kafka, self._group, partitions)):
-            return ""
-        return f"Not where the store is new: {TopicUnrecordedError(EVENTS, self._group, begun, partitions).message}."
+    def _begun(self, partitions: int) -> int:
+        return partitions_begun(self._kafka, self._group, partitions)
 
     def _refused(self, store: Store) -> Step | None:
         """Return what is told instead of recording the topic in a store that is not the group's."""
         partitions = found_topics(self._admin)[EVENTS].partitions
         try:
-            refuse_unrecorded(store, self._group, partitions_begun(self._kafka, self._group, partitions), partitions)
+            refuse_unrecorded(store, self._group, self._begun(partitions), partitions)
         except TopicUnrecordedError as error:
             return Step(StepKind.DIFFERENCE, f"topic {EVENTS}", error.message, error.hint)
         return None

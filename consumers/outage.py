@@ -5,8 +5,8 @@ from typing import Final
 
 from consumers.backoff import backoff_s
 
-HEARD_S: Final = 30.0
-"""How long it counts that no broker is reached, in s. A consumer in a group tries its coordinator every 10 s."""
+ASK_AFTER_S: Final = 10.0
+"""After how long without a word Kafka is asked whether it is back, in s."""
 
 
 @dataclass(slots=True)
@@ -43,21 +43,22 @@ class Outage:
 class KafkaOutage:
     """Whether no broker can be reached.
 
-    librdkafka says so at each attempt, and nothing when that is over: a record or a good report then does, or that
-    it is not said any more. An idle producer makes no attempt, so its consumer is heard as well.
+    librdkafka says when that begins, sometimes again, and never when it is over. A good report tells; where nothing is
+    written, whoever minds has to ask.
     """
 
-    until: float = 0.0
+    active: bool = False
+    ask_at: float = 0.0
     """Monotonic time in s."""
 
     def said(self, now: float) -> None:
-        """Note that no broker was reached."""
-        self.until = now + HEARD_S
+        """Note at monotonic `now` that no broker was reached."""
+        self.active, self.ask_at = True, now + ASK_AFTER_S
 
     def over(self) -> None:
         """Note that one has answered."""
-        self.until = 0.0
+        self.active = False
 
-    def active(self, now: float) -> bool:
-        """Say whether it still counts."""
-        return now < self.until
+    def is_to_be_asked(self, now: float) -> bool:
+        """Say whether it is time to ask whether one answers again."""
+        return self.active and now >= self.ask_at

@@ -76,7 +76,7 @@ class Status:
             return "draining"
         if self._outage.active:
             return "store-down"
-        if self._kafka_outage.active(monotonic()):
+        if self._kafka_outage.active:
             return "kafka-down"
         return "running" if self._assignment.owned() else "waiting"
 
@@ -87,7 +87,7 @@ class Status:
         return {
             **self._head(turns, now_ms),
             "state": self.state(stopping=stopping),
-            "cause": self._outage.cause or ("no broker answers" if self._kafka_outage.active(monotonic()) else ""),
+            "cause": self._outage.cause or ("no broker answers" if self._kafka_outage.active else ""),
             "generation": self._generation,
             "config_version": config_version,
             "waiting": sorted(held.partition for held in every if held.stage is Stage.TAKING),

@@ -43,6 +43,8 @@ from schemas.topics import EVENTS, VALUE_BYTES_MAX, Setting
 LOG = logging.getLogger(__name__)
 
 REMIND_INTERVAL_S: Final = 0.25
+KAFKA_ASKED_S: Final = 0.5
+"""How long the loop stands still to hear whether Kafka is back."""
 LEAVE_S: Final = 5.0
 """For the last commit and for leaving the group; where no coordinator answers, the client by itself waits for 45 s."""
 
@@ -238,6 +240,15 @@ class Worker:
             return
         self._outage.over()
 
+    def _look_whether_kafka_is_back(self) -> None:
+        """Ask Kafka itself: nothing else tells where nothing is written."""
+        try:
+            self._consumer.list_topics(EVENTS, timeout=KAFKA_ASKED_S)
+        except KafkaException:
+            self._kafka_outage.said(monotonic())
+        else:
+            self._kafka_outage.over()
+
     def _consumer_error_event(self, error: Any) -> None:  # noqa: ANN401 - the client's own types say less
         """Take an error of the consumer as a whole; those that it gets over are counted."""
         self.counters.kafka_errors += 1
@@ -265,6 +276,8 @@ class Worker:
         if now >= self._remind_at and not self._outage.active and self._publisher.unsent == 0:
             self._remind_at = now + REMIND_INTERVAL_S
             self._remind()
+        if self._kafka_outage.is_to_be_asked(now):
+            self._look_whether_kafka_is_back()
         if now >= self._report_at:
             self._report_at = now + settings.status_interval_s
             self._report(self.status())
@@ -300,7 +313,7 @@ class Worker:
 
     def _look_for_progress(self, now: float) -> None:
         """End the worker where records wait and nothing moves, so that another takes over."""
-        if self._outage.active or self._kafka_outage.active(now):
+        if self._outage.active or self._kafka_outage.active:
             self._progress.excuse(now)
         seen = [(held.partition, owner.position, owner.low_water) for held, owner in self._assignment.owned()]
         lag = self._status.lag_records()

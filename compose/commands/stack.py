@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _SERVERS: Final = "The local stack"
 _ENDED: Final = frozenset({"gone", "stopped"})
 _MIB: Final = 1024 * 1024
+_PARTLY_DONE: Final = 4
 _NOT_ALL_RUNNING: Final = 5
 
 
@@ -46,9 +47,11 @@ def _up(context: typer.Context) -> None:
 
     Needs Java 17 and Maven; the first start fetches the jars. Ports are on 127.0.0.1 only. What runs already is left
     alone, what died or hangs is started again. From then until `down` all other commands find the servers by
-    themselves, unless the settings name some: then topics and tables are not made either.
+    themselves, unless the settings name some: then topics and tables are not made either. Exits with 4 where some are
+    there that are not as they must be.
     """
     from consumers import migrate
+    from consumers.migrate_steps import StepKind
 
     wiring: Wiring = context.obj
     _stack(wiring).up(say)
@@ -56,9 +59,17 @@ def _up(context: typer.Context) -> None:
     if not fresh.uses_stack:
         say("ready; no topics and tables are made: the settings name other servers (`twotick config show --sources`)")
         return
+    is_ready = True
     for step in migrate.apply(fresh.migration_targets()):
+        is_ready &= step.kind is not StepKind.DIFFERENCE
         say(f"{step.subject}: {step.what}")
-    say(f"ready: Kafka at {fresh.kafka()['bootstrap.servers']}, topics and tables are there")
+        if step.hint:
+            say(f"hint: {step.hint}")
+    at = fresh.kafka()["bootstrap.servers"]
+    if not is_ready:
+        say(f"Kafka is at {at}; what is told above is not as it must be, and was left")
+        raise typer.Exit(_PARTLY_DONE)
+    say(f"ready: Kafka at {at}, topics and tables are there")
     say("next: `twotick consume` runs workers, `twotick send --as ann --to ben hello` sends")
 
 
@@ -76,8 +87,10 @@ def _down(
         raise typer.BadParameter("it deletes data, and goes with --remove-data alone", param_hint="--execute")
     wiring: Wiring = context.obj
     stack = _stack(wiring)
-    if working := [worker.node for worker in _all_workers(wiring.status_folder) if worker.state not in _ENDED]:
-        say(f"workers that run here wait for these servers until they are up again: {', '.join(working)}")
+    working = [worker.node for worker in _all_workers(wiring.status_folder) if worker.state not in _ENDED]
+    if working and wiring.uses_stack:
+        what = "have to be ended" if remove_data else "wait for these servers until they are up again"
+        say(f"workers that run here {what}: {', '.join(working)}")
     if remove_data and not execute:
         _say_what_would_go(stack)
     else:

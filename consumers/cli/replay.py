@@ -64,8 +64,8 @@ def _replay(  # noqa: PLR0913 - one parameter an option
     command goes on where it was. Exits with 1 where rows differ, with 4 where some could not be mended, with 3 where
     there is nothing of a conversation that was named.
 
-    A store that is rebuilt from all that the log holds records the topic, as does a live one that had no record once
-    --execute has filled it: beside offsets that their group has committed, workers take no store without a record.
+    Before workers are given a store that was rebuilt, stop them, and rebuild it once more or go on with --state: what
+    they finish after its last record is not in it.
 
     What the workers took of PARK and RELEASE it takes from the dead letters, and says so where `worker.operators` is
     another one here. That setting decides only about what they have not committed, and what is older than the letters
@@ -120,6 +120,9 @@ def _replay(  # noqa: PLR0913 - one parameter an option
 
 def _check_files(state: Path | None, summary: Path | None, into_sqlite: Path | None, to_jsonl: Path | None) -> None:
     """Refuse files that cannot be, or are one. Raises typer.BadParameter."""
+    from consumers.cli.replay_job import rows_beside
+    from consumers.replay.progress_file import lock_of
+
     if state is not None and not state.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {state.parent}", param_hint="--state")
     if state is not None and str(to_jsonl) == "-":
@@ -128,12 +131,13 @@ def _check_files(state: Path | None, summary: Path | None, into_sqlite: Path | N
         )
     if str(summary) == "-":
         raise typer.BadParameter("standard output is for rows: name a file", param_hint="--summary")
-    taken = {each.resolve() for each in (into_sqlite, to_jsonl) if each}
+    beside = (rows_beside(state), lock_of(state)) if state else ()
+    taken = {each.resolve() for each in (into_sqlite, to_jsonl, *beside) if each}
     for name, path in (("--state", state), ("--summary", summary)):
         if path is None:
             continue
         if path.resolve() in taken:
-            raise typer.BadParameter("it is the target itself, or --state: name another file", param_hint=name)
+            raise typer.BadParameter("it is another of this command's files: name one of its own", param_hint=name)
         taken.add(path.resolve())
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from consumers.replay.run import ReplayOutcome, Source
     from consumers.replay.spans import Wish
     from consumers.settings import WorkerSettings
-    from consumers.stores.contract import Store, TopicRecord
+    from consumers.stores.contract import Store
     from schemas.codec import Codec
     from schemas.records import Event, Record
     from schemas.topics import Setting
@@ -52,6 +52,11 @@ class ReplayFactory(Protocol):
 
     def show(self, rows: Iterable[Mapping[str, object]], columns: Sequence[str], form: str | None) -> None:
         """Print rows as `--output` says."""
+
+
+def rows_beside(state: Path) -> Path:
+    """Return the file that rows are rebuilt in to be compared, where it is to outlive a run that keeps its progress."""
+    return state.with_name(f"{state.name}.rows.sqlite")
 
 
 class ReplayJob:
@@ -139,28 +144,12 @@ class ReplayJob:
                 found: Sequence[Difference] = ()
                 if compares or not (file or keyspace):
                     found = self._compare(target, live, outcome, partitions, topic.generation, source, mends=mends)
-                record = topic._replace(topic_id=identity)
-                if (file or keyspace) and not str(self._wish):
-                    target.record_topic(record, None)
-                if mends and not topic.topic_id:
-                    self._record(record, live, outcome, found)
+                if (file or keyspace) and topic.topic_id and not str(self._wish):
+                    target.record_topic(topic._replace(topic_id=identity), None)
+                    _say("workers may take it up if they have not worked since: what they finish now is not in it")
                 self.result.unknown = self._unknown(target, live)
                 self.result.complete = True
                 return found
-
-    def _record(
-        self, record: "TopicRecord", live: "Store", outcome: "ReplayOutcome", found: "Sequence[Difference]"
-    ) -> None:
-        """Record the topic in a live store that was filled from the log; say so, or why not."""
-        if str(self._wish) or not all(each.mended for each in found):
-            _say(f"the live store has no record of {record.topic}: a replay of all that mends all makes it")
-        elif not outcome.is_whole:
-            _say(
-                f"the live store has no record of {record.topic}, and the log has not been from its beginning: "
-                "rebuild into a new store, with --into-sqlite or --into-keyspace"
-            )
-        elif live.record_topic(record, None):
-            _say(f"recorded {record.topic} in the live store: workers take it for theirs")
 
     def _unknown(self, target: "Store", live: "Store") -> tuple[str, ...]:
         """Return the conversations that were named and are in neither store."""
@@ -244,7 +233,7 @@ class ReplayJob:
             if keyspace is not None:
                 open_target = lambda: self._factory.open_keyspace(keyspace)  # noqa: E731
             else:
-                path = file or self._rows_beside() or Path(folder) / "rows.sqlite"
+                path = file or (self._state and rows_beside(self._state)) or Path(folder) / "rows.sqlite"
                 open_target = lambda: SqliteStore.open(path)  # noqa: E731
             target = open_target()
             try:
@@ -252,17 +241,15 @@ class ReplayJob:
             finally:
                 target.close()
 
-    def _rows_beside(self) -> Path | None:
-        """Return the file that rows are rebuilt in to be compared, where it is to outlive this run."""
-        return self._state.with_name(f"{self._state.name}.rows.sqlite") if self._state else None
-
     def _target_text(self, file: Path | None, keyspace: str | None) -> str:
         """Return a target's kind and name."""
         if keyspace is not None:
             return f"the keyspace {keyspace}"
         if file is not None:
             return f"the SQLite file {file}"
-        return f"the live store compared by way of {self._rows_beside() or 'a file that goes away'}"
+        return (
+            f"the live store compared by way of {rows_beside(self._state) if self._state else 'a file that goes away'}"
+        )
 
     def _say_what_is_left(self, begun: "Progress") -> None:
         if not any(span.start < span.end for span in begun.spans):

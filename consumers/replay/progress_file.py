@@ -30,10 +30,15 @@ class ProgressFileBusyError(WorkerError):
     retriable = True
 
 
+def lock_of(path: Path) -> Path:
+    """Return the file whose lock says that a progress file is in use."""
+    return path.with_name(f"{path.name}.lock")
+
+
 @contextmanager
 def alone_with(path: Path) -> Iterator[None]:
     """Keep others from a progress file for as long as the block takes. Raises ProgressFileBusyError, OSError."""
-    lock = FileLock(path.with_name(f"{path.name}.lock"), timeout=0)
+    lock = FileLock(lock_of(path), timeout=0)
     try:
         lock.acquire()
     except Timeout:

@@ -116,7 +116,7 @@ def _send(  # noqa: PLR0913 - one parameter an option
             result = _send_file(me, file, strict=strict)
         elif count is not None:
             prefix = f"load-{time.time_ns():x}-"
-            _check_load(me.settings.limits, size=size, recipients=recipients)
+            _check_load(me.settings.limits, size=size, recipients=len(to) if to else recipients)
             load = _load(count, rate, size, conversations, recipients, tuple(to or ()), prefix)
             result = _Result(_send_load(me, load), 0)
         else:

@@ -14,6 +14,7 @@ from compose.app import build_app, exit_code
 from compose.stacks.local import LocalStack
 from consumers.migrate import apply, targets_of
 from consumers.migrate_settings import MigrationSettings
+from consumers.settings import WorkerSettings
 from consumers.stores.cassandra import CassandraStore
 from consumers.stores.cassandra_mode import WriteMode
 from consumers.stores.settings import CassandraSettings
@@ -114,6 +115,7 @@ def real(
         store=store,
         open_store=lambda: CassandraStore.open(store, mode=mode),
         settings=MigrationSettings(),
+        workers=WorkerSettings(group=name),
     )
     list(apply(targets))
     told = {

@@ -126,12 +126,15 @@ def test_what_the_output_has_no_character_for_is_shown_all_the_same(tmp_path: Pa
 
 @pytest.mark.parametrize("loaded", ["schemas.text", "compose.errors", "compose.output", "compose.wiring"])
 def test_ctrl_c_while_the_command_is_loaded_ends_it_in_silence(tmp_path: Path, loaded: str) -> None:
-    command = [sys.executable, "-X", "importtime", "-m", "compose.main", "config", "show"]
+    # One that does not end by itself: a busy machine may let it run on before the signal is sent.
+    command = [sys.executable, "-X", "importtime", "-m", "compose.main", "send", "--as", "ann", "--file", "-"]
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(Path.cwd())}
     # A test runner in the background ignores Ctrl-C, and what it starts would too.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
     finally:
         signal.signal(signal.SIGINT, before)
     with process:

@@ -17,6 +17,7 @@ from compose.stacks.local.kafka import KafkaNode
 from compose.stacks.local.members import first_of
 from compose.stacks.local.state import ServerRecord, StackState
 from compose.wiring import Wiring
+from consumers.migrate_steps import Step, StepKind
 
 
 def test_execute_is_refused_where_it_would_do_nothing(tmp_path: Path) -> None:
@@ -87,13 +88,54 @@ def test_down_alone_stops_and_keeps(tmp_path: Path, server: "subprocess.Popen[by
     assert (tmp_path / "local" / "kafka" / "log").exists()
 
 
-@pytest.mark.parametrize("options", [[], ["--remove-data"]])
-def test_down_names_the_workers_that_run(tmp_path: Path, options: list[str]) -> None:
-    for node, told in (("a-0", "running"), ("a-1", "stopped")):
-        status = {"node": node, "pid": os.getpid(), "state": told, "partitions": [], "started_at": 5.0}
-        (tmp_path / f"worker-{node}.json").write_text(json.dumps(status))
-    told = down(tmp_path, *options).stderr.splitlines()[0]
-    assert told == "workers that run here wait for these servers until they are up again: a-0"
+def worker_says(folder: Path, **told: str) -> None:
+    for node, state_told in told.items():
+        status = {"node": node, "pid": os.getpid(), "state": state_told, "partitions": [], "started_at": 5.0}
+        (folder / f"worker-{node}.json").write_text(json.dumps(status))
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ([], "wait for these servers until they are up again"),
+        (["--remove-data"], "have to be ended"),
+        (["--remove-data", "--execute"], "have to be ended"),
+    ],
+)
+def test_down_names_the_workers_that_run(
+    tmp_path: Path, server: "subprocess.Popen[bytes]", options: list[str], what: str
+) -> None:
+    running(tmp_path / "local", server)
+    worker_says(tmp_path, a="running", b="stopped")
+    assert down(tmp_path, *options).stderr.splitlines()[0] == f"workers that run here {what}: a"
+
+
+def test_workers_on_other_servers_are_not_named(tmp_path: Path, server: "subprocess.Popen[bytes]") -> None:
+    running(tmp_path / "local", server)
+    worker_says(tmp_path, a="running")
+    flags = ["--set", f"stack.folder={tmp_path / 'local'}", "--set", f"worker.status_folder={tmp_path}"]
+    ran = CliRunner().invoke(build_app(), [*flags, "--set", "kafka.bootstrap.servers=prod:9092", "down"])
+    assert (ran.exit_code, ran.stderr) == (0, "")
+
+
+def test_up_is_not_ready_where_something_is_not_as_it_must_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = Step(StepKind.DIFFERENCE, "topic twotick.events", "the store has no record of it", "Look at its settings.")
+    monkeypatch.setattr(LocalStack, "up", lambda *_: running_nowhere(tmp_path))
+    monkeypatch.setattr("consumers.migrate.apply", lambda _: [odd])
+    ran = CliRunner().invoke(build_app(), ["--set", f"stack.folder={tmp_path}", "up"])
+    assert ran.exit_code == 4
+    assert "hint: Look at its settings." in ran.stderr
+    assert "ready" not in ran.stderr
+
+
+def running_nowhere(folder: Path) -> None:
+    """Record servers, as `up` does."""
+    gone = processes.ProcessIdentity(2**22, "none")
+    kafka = ServerRecord({"broker": 19001, "controller": 19002}, gone)
+    state.save(
+        folder / "state.json",
+        StackState("id", {"kafka": kafka, "cassandra": ServerRecord({"native": 19003, "storage": 19004}, gone)}),
+    )
 
 
 def test_up_makes_nothing_on_servers_that_the_settings_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

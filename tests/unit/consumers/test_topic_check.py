@@ -41,7 +41,7 @@ def test_a_store_that_is_not_the_groups_is_refused_and_left_as_it_is(store: Sqli
     with pytest.raises(TopicUnrecordedError) as caught:
         accepted(store, lambda: 3)
     assert "the group g has committed offsets in 3 of 4 partitions" in caught.value.message
-    assert "twotick replay --execute" in caught.value.hint
+    assert "set worker.group to a new name" in caught.value.hint
     assert exit_code_of(caught.value) == ExitCode.TOPIC_CHANGED
     assert store.topic_record(EVENTS) is None
 

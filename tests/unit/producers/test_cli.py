@@ -396,17 +396,26 @@ def test_an_outbox_that_is_not_there_is_not_made(run, command):
     [
         ({"reachable": True}, 0, ""),
         ({}, 0, ""),
-        ({"reachable": False}, 5, "there may be more"),
+        ({"pumping": True}, 5, "there may be more"),
+        ({"reachable": False, "pumping": True}, 5, "there may be more"),
         ({"error": UnreachableError("no broker", "Look.")}, 5, "no broker. Look."),
         ({"error": DeniedError("no", "Look at the ACLs.")}, 1, "no. Look at the ACLs."),
     ],
 )
 def test_receiving_says_where_there_may_be_more(run, told, health, code, said):
     told(**health)
-    result = run("receive", "--timeout", 0)
+    result = run("receive", "--timeout", 0.01)
     assert result.exit_code == code
     assert said in result.stderr
     assert bool(result.stderr) == bool(said)
+    assert run("receive", "--timeout", 0).exit_code == 0, "nobody waited for Kafka"
+
+
+def test_who_has_as_many_as_were_asked_for_has_all(run, arrived, told):
+    told(error=UnreachableError("no broker", "Look."))
+    result = run("receive", "--limit", 1, "--timeout", 0.01)
+    assert (result.exit_code, len(rows(result))) == (0, 1)
+    assert run("receive", "--limit", 3, "--timeout", 0.01).exit_code == 5
 
 
 def test_watching_nothing_ends(run):
