@@ -195,7 +195,7 @@ class Wiring:
             raise NotFoundError(
                 f"there is no SQLite store {settings.path}",
                 "`twotick consume` makes it, and `twotick migrate --execute`. Another one is named by the settings: "
-                "TWOTICK_STORE__KIND=cassandra, TWOTICK_STORE__PATH.",
+                "TWOTICK_STORE__KIND=cassandra, TWOTICK_STORE__PATH. That of a stopped local stack: `twotick up`.",
             )
         return self.make_store()
 
@@ -209,6 +209,7 @@ class Wiring:
 
             settings.path.parent.mkdir(parents=True, exist_ok=True)
             return SqliteStore.open(settings.path)
+        _check_extra("cassandra")
         from consumers.stores.cassandra import CassandraStore
 
         return CassandraStore.open(settings.cassandra, mode=settings.mode)
@@ -218,6 +219,7 @@ class Wiring:
 
         Raises SettingsError where the store is none, StoreUnavailableError, StoreRefusedError.
         """
+        _check_extra("cassandra")
         from compose.errors import SettingsError
         from compose.sections import StoreSettings
         from consumers.migrate_settings import MigrationSettings
@@ -240,6 +242,8 @@ class Wiring:
         from consumers.migrate_settings import MigrationSettings
 
         store = self.settings.section("store", StoreSettings)
+        if store.kind == "cassandra":
+            _check_extra("cassandra")
         return targets_of(
             kafka=self.kafka(),
             store=store.path if store.kind == "sqlite" else store.cassandra,
@@ -264,3 +268,16 @@ if TYPE_CHECKING:
     def _fits(wiring: Wiring) -> "tuple[ClientFactory, ServerFactory]":
         """Let the type checker see that it is what the rooms' commands ask for."""
         return wiring, wiring
+
+
+def _check_extra(driver: str) -> None:
+    """Raise SettingsError where the package was installed without the extra that has a driver."""
+    from importlib.util import find_spec
+
+    if find_spec(driver) is None:
+        from compose.errors import SettingsError
+
+        raise SettingsError(
+            f"the store is in Cassandra, and its driver is not installed: no module {driver}",
+            "Install twotick with its extra: pip install 'twotick[cassandra]', or '/path/to/the/clone[cassandra]'.",
+        )

@@ -33,6 +33,7 @@ class HeldPartition:
 
     __slots__ = (
         "attempts",
+        "clear_ms",
         "committed",
         "counted",
         "end",
@@ -72,6 +73,8 @@ class HeldPartition:
         """Monotonic time of the next attempt to take it."""
         self.since_ms = 0
         """Append time of the newest record folded, ms since 1970."""
+        self.clear_ms = 0
+        """When it was last seen that nothing waits, ms since 1970."""
         self.counted = Counted()
         self.traffic = Traffic(0.0)
         """Of the current owner; the shell begins it anew when the partition is taken."""

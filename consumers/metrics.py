@@ -49,7 +49,7 @@ PARTITION_GAUGES: Final[Mapping[str, tuple[str, str]]] = {
     "lag_records": ("twotick_partition_lag_records", "Records that are in the log and not finished"),
     "lag_s": (
         "twotick_partition_lag_seconds",
-        "Seconds from the newest folded record's append to now, while records wait",
+        "Seconds since the newest folded record was appended, or since none waited; 0 while none waits",
     ),
     "pending": ("twotick_partition_pending", "Deliveries in memory that wait for their receipt"),
     "cached": ("twotick_partition_cached", "Message rows in memory"),

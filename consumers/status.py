@@ -68,7 +68,10 @@ class Status:
     def _lag(self, held: HeldPartition, owner: PartitionOwner, now_ms: int) -> tuple[int, float]:
         """Return how many records are not finished, and for how many s at most the oldest of them waits."""
         lag = max(0, self.end_of(held) - max(owner.low_water, 0))
-        return lag, round((now_ms - held.since_ms) / 1000, 3) if lag and held.since_ms else 0.0
+        if not lag:
+            held.clear_ms = now_ms
+        since_ms = max(held.since_ms, held.clear_ms)
+        return lag, round((now_ms - since_ms) / 1000, 3) if lag and since_ms else 0.0
 
     def state(self, *, stopping: bool) -> str:
         """Return in one word how the worker is."""

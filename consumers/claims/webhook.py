@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from threading import Timer
-from time import time
+from time import monotonic, time
 from typing import Final
 from uuid import UUID
 
@@ -100,6 +100,7 @@ class Webhook:
 
     def __call__(self, delivery: Delivery, key: UUID, attempt: int) -> Answer:
         """Post a delivery; each attempt's body and key are the same."""
+        start = monotonic()
         try:
             response = self._manager.request(
                 "POST",
@@ -111,7 +112,9 @@ class Webhook:
                 preload_content=False,
             )
         except (HTTPError, OSError, ValueError) as error:
-            return Answer(CallOutcome.AGAIN, f"no answer: {type(error).__name__}")
+            if monotonic() - start >= self._timeout_s:
+                return Answer(CallOutcome.AGAIN, f"no answer within {self._timeout_s:g} s")
+            return Answer(CallOutcome.AGAIN, f"no answer: {_why(error)}")
         # The status is the answer; a text that may never end is not waited for.
         response.close()
         return self._answer(response.status, response.headers.get("Retry-After"))
@@ -133,6 +136,11 @@ class Webhook:
         if 400 <= status < 500 and status not in _AGAIN:
             return Answer(CallOutcome.NEVER, detail)
         return Answer(CallOutcome.AGAIN, detail, seconds_of(retry_after, self._now_s()))
+
+
+def _why(error: Exception) -> str:
+    """Return the system's word, such as "Connection refused", else the kind of error: a text could name the address."""
+    return getattr(error.__cause__, "strerror", None) or type(error).__name__
 
 
 def seconds_of(retry_after: str | None, now_s: float) -> float | None:

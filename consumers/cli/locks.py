@@ -9,7 +9,7 @@ import typer
 from consumers.cli.shared import FORM_HELP, Form, SharedFactory, opened, time_text
 
 if TYPE_CHECKING:
-    from consumers.locks.contract import LockMeta, LockStanding
+    from consumers.locks.contract import LockMeta
 
 _COLUMNS = ("key", "state", "owner", "token", "since", "until")
 
@@ -57,8 +57,13 @@ def _break(
     with opened(factory) as store:
         table = store.shared().locks
         standing = table.standing(key)
-        if standing is None or not standing.holder or not _is_meant(standing, token):
+        if standing is None or not standing.holder:
             raise NotFoundError(f"the lock {key} is not held", "`twotick locks list` shows those that are.")
+        if token is not None and standing.token != token:
+            raise NotFoundError(
+                f"the lock {key} is held with token {standing.token}, not {token}: it has changed hands",
+                "`twotick locks list` shows by whom.",
+            )
         factory.show([_row(meta_of(standing))], _COLUMNS, output)
         if not execute:
             sys.stderr.write("would be freed: add --execute\n")
@@ -66,10 +71,6 @@ def _break(
             sys.stderr.write("freed\n")
         else:
             raise NotFoundError(f"the lock {key} has ended or changed hands meanwhile", "Look at it again.")
-
-
-def _is_meant(standing: "LockStanding", token: int | None) -> bool:
-    return token is None or standing.token == token
 
 
 def _row(meta: "LockMeta") -> Mapping[str, object]:

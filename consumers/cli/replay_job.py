@@ -332,7 +332,7 @@ def _opened(path: Path, begun: "Progress") -> "AbstractContextManager[TextIO]":
 
 def _end_if_interrupted(outcome: "ReplayOutcome", state: Path | None) -> None:
     if not outcome.complete:
-        _say("interrupted; the same command goes on" if state else "interrupted; --state FILE would let it go on")
+        _say(f"interrupted; {'the same command' if state else '`twotick replay` with --state FILE'} goes on")
         raise typer.Exit(_INTERRUPTED)
 
 

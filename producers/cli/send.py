@@ -293,6 +293,11 @@ def _say_what_stays(me: "Client") -> None:
         sys.stderr.write(f"{harmless(health.error.message)}. {health.error.hint}\n")
     elif health.pumping and not health.reachable:
         sys.stderr.write("Kafka was not reached. ")
+    elif health.reachable and counts.unanswered:
+        sys.stderr.write(
+            "Kafka has been handed them and no worker has answered: `twotick owners` shows whether one runs, "
+            "`twotick dead-letters list` whether their conversation is parked. "
+        )
     waiting = counts.fresh + counts.unanswered
     if waiting:
         sys.stderr.write(

@@ -83,8 +83,15 @@ def test_a_call_ends_in_its_time(gateway: Gateway, answer: str) -> None:
     gateway.plan = [answer]
     begun = time.monotonic()
     told = webhook(gateway, timeout_s=0.5)(DELIVERY, KEY, 1)
-    assert told.outcome is CallOutcome.AGAIN
+    assert (told.outcome, told.detail) == (CallOutcome.AGAIN, "no answer within 0.5 s")
     assert time.monotonic() - begun < 5
+
+
+def test_a_gateway_that_is_not_there_is_told_in_the_systems_words() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/s3cret"
+    told = Webhook(WebhookSettings(url=url, timeout_s=5))(DELIVERY, KEY, 1)
+    assert (told.outcome, told.detail) == (CallOutcome.AGAIN, "no answer: Connection refused")
 
 
 def test_a_handshake_without_end_ends_in_the_calls_time() -> None:

@@ -70,3 +70,16 @@ def test_partitions_may_come_while_the_metrics_are_asked_for() -> None:
     }
     status = Status(node="n", generation=1, assignment=assignment, **parts)
     assert status.running(turns=1, config_version=0, stopping=False)["waiting"] == [0]
+
+
+def test_a_burst_after_a_quiet_hour_has_not_waited_for_an_hour() -> None:
+    held = HeldPartition(0)
+    held.stage, held.owner, held.since_ms = Stage.OWNED, owner_of(), 1_000
+    assignment: Any = SimpleNamespace(owned=lambda: [(held, held.owner)], held={0: held})
+    parts: dict[str, Any] = {"outage": None, "kafka_outage": None, "counters": None}
+    status = Status(node="n", generation=1, assignment=assignment, **parts)
+    assert status._lag(held, held.owner, 3_601_000) == (0, 0.0)
+    held.end = 140
+    assert status._lag(held, held.owner, 3_601_500) == (140, 0.5)
+    held.since_ms = 3_601_400
+    assert status._lag(held, held.owner, 3_601_500) == (140, 0.1)

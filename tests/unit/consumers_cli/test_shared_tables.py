@@ -80,7 +80,9 @@ def test_breaking_a_lock_is_shown_then_done(factory: Factory) -> None:
     assert (shown.exit_code, factory.shown[0]["owner"]) == (0, "ann")
     assert "--execute" in shown.stderr
     assert table.is_locked("k")
-    assert isinstance(factory.run("locks", "break", "k", "--token", "9", "--execute").exception, NotFoundError)
+    other = factory.run("locks", "break", "k", "--token", "9", "--execute").exception
+    assert isinstance(other, NotFoundError)
+    assert "held with token 1, not 9" in other.message
     assert factory.run("locks", "break", "k", "--execute").exit_code == 0
     assert not table.is_locked("k")
     with pytest.raises(LockLostError):

@@ -236,6 +236,16 @@ def test_an_interrupted_wait_for_what_kafka_has_says_nothing_of_the_outbox(run, 
     assert (result.exit_code, result.stderr) == (130, "")
 
 
+def test_that_no_worker_answers_is_told_from_a_kafka_that_is_away(run, told):
+    told(reachable=True, pumping=True)
+    result = run("send", "hi", "--to", "bob", "--wait", "sent", "--timeout", 0)
+    assert "twotick owners" not in result.stderr, "Kafka was handed nothing yet"
+    with run.factory.open_client("alice") as me, me._database.transaction() as connection:
+        connection.execute("UPDATE queue SET handed = 1")
+    result = run("send", "more", "--to", "bob", "--wait", "sent", "--timeout", 0)
+    assert "no worker has answered: `twotick owners`" in result.stderr
+
+
 def test_what_is_sent_and_not_read_yet_is_partly_done(run, told, monkeypatch):
     told(reachable=True, pumping=True)
     monkeypatch.setattr(Sent, "state", "sent")
