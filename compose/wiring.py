@@ -156,9 +156,13 @@ class Wiring:
         """Return the command line of the worker process of one slot, with the same settings as this process.
 
         The servers of this process are named in it: by the time a worker is started again a stack may be up or down.
+        Raises SettingsError where no worker could open the store.
         """
         from compose.here import as_flags
+        from compose.sections import StoreSettings
 
+        if self.settings.section("store", StoreSettings).kind == "cassandra":
+            _check_extra("cassandra")
         config = ["--config", str(self._config)] if self._config else []
         given = [*self._flags, *as_flags(self.settings, self._stack_addresses)]
         flags = [part for flag in given for part in ("--set", flag)]
