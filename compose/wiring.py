@@ -158,11 +158,12 @@ class Wiring:
         The servers of this process are named in it: by the time a worker is started again a stack may be up or down.
         Raises SettingsError where no worker could open the store.
         """
+        from compose.extras import check_cassandra_driver
         from compose.here import as_flags
         from compose.sections import StoreSettings
 
         if self.settings.section("store", StoreSettings).kind == "cassandra":
-            _check_extra("cassandra")
+            check_cassandra_driver()
         config = ["--config", str(self._config)] if self._config else []
         given = [*self._flags, *as_flags(self.settings, self._stack_addresses)]
         flags = [part for flag in given for part in ("--set", flag)]
@@ -213,7 +214,9 @@ class Wiring:
 
             settings.path.parent.mkdir(parents=True, exist_ok=True)
             return SqliteStore.open(settings.path)
-        _check_extra("cassandra")
+        from compose.extras import check_cassandra_driver
+
+        check_cassandra_driver()
         from consumers.stores.cassandra import CassandraStore
 
         return CassandraStore.open(settings.cassandra, mode=settings.mode)
@@ -223,10 +226,12 @@ class Wiring:
 
         Raises SettingsError where the store is none, StoreUnavailableError, StoreRefusedError.
         """
-        _check_extra("cassandra")
         from compose.errors import SettingsError
+        from compose.extras import check_cassandra_driver
         from compose.sections import StoreSettings
         from consumers.migrate_settings import MigrationSettings
+
+        check_cassandra_driver()
         from consumers.migrate_tables import CassandraTables
         from consumers.stores.cassandra import CassandraStore
 
@@ -241,13 +246,14 @@ class Wiring:
 
     def migration_targets(self) -> "Sequence[Target]":
         """Return what `twotick migrate` brings up to date."""
+        from compose.extras import check_cassandra_driver
         from compose.sections import StoreSettings
         from consumers.migrate import targets_of
         from consumers.migrate_settings import MigrationSettings
 
         store = self.settings.section("store", StoreSettings)
         if store.kind == "cassandra":
-            _check_extra("cassandra")
+            check_cassandra_driver()
         return targets_of(
             kafka=self.kafka(),
             store=store.path if store.kind == "sqlite" else store.cassandra,
@@ -272,16 +278,3 @@ if TYPE_CHECKING:
     def _fits(wiring: Wiring) -> "tuple[ClientFactory, ServerFactory]":
         """Let the type checker see that it is what the rooms' commands ask for."""
         return wiring, wiring
-
-
-def _check_extra(driver: str) -> None:
-    """Raise SettingsError where the package was installed without the extra that has a driver."""
-    from importlib.util import find_spec
-
-    if find_spec(driver) is None:
-        from compose.errors import SettingsError
-
-        raise SettingsError(
-            f"the store is in Cassandra, and its driver is not installed: no module {driver}",
-            "Install twotick with its extra: pip install 'twotick[cassandra]', or '/path/to/the/clone[cassandra]'.",
-        )

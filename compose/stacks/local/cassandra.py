@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from compose import extras
 from compose.stacks.errors import NotHealthyError, ToolMissingError
 from compose.stacks.local.jars import Java
 from compose.stacks.local.node import NodePlace
@@ -162,8 +163,7 @@ class CassandraNode:
         try:
             from cassandra.cluster import Cluster, NoHostAvailable  # noqa: PLC0415 - an optional extra
         except ImportError as error:
-            hint = "install the extra: pip install 'twotick[cassandra]'"
-            raise ToolMissingError("the local stack needs the Cassandra driver", hint=hint) from error
+            raise ToolMissingError("the local stack needs the Cassandra driver", hint=extras.CASSANDRA) from error
         from cassandra import DriverException, OperationTimedOut, RequestExecutionException  # noqa: PLC0415
 
         cluster = Cluster(**_connection(self.place.host, self.place.ports["native"], timeout_s))

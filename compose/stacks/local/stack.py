@@ -114,9 +114,8 @@ class LocalStack:
 
     def is_running(self) -> bool:
         """Return whether every server's process lives, without asking the servers anything."""
-        known = state.load(self._state_path)
-        records = [known.server(member.name) for member in members(self.settings)]
-        return all(record.process is not None and processes.is_alive(record.process) for record in records)
+        lives = self.started()
+        return all(lives.get(member.name, False) for member in members(self.settings))
 
     def started(self) -> Mapping[str, bool]:
         """Return which servers were started and not stopped since, and of each whether its process lives.

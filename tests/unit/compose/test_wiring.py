@@ -44,7 +44,7 @@ def test_a_store_that_is_made_is_there_for_those_that_read(tmp_path: Path) -> No
 
 
 def test_a_client_alone_has_no_driver_and_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "cassandra" else pytest.fail(name))
+    monkeypatch.setattr("compose.extras.find_spec", lambda name: None if name == "cassandra" else pytest.fail(name))
     wiring = Wiring(flags=[f"stack.folder={tmp_path / 'local'}", "store.kind=cassandra"])
     for reach in (
         wiring.open_store,
